@@ -70,8 +70,7 @@ async def set_default(cluster: LocalCluster, value: str) -> None:
 
 async def default_of(cluster: LocalCluster) -> str:
     async with cluster.connect() as connection:
-        request = admin_pb2.AlterConfigsRequest(validate_only=True)
-        entries = await connection.alter_configs(request)
+        entries = (await connection.describe_configs()).configs
     return {entry.name: entry.value for entry in entries}["retention.ms"]
 
 

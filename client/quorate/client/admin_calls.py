@@ -1,9 +1,11 @@
 """Typed calls to AdminService, by whichever node answers.
 
 Each request names the state that it wants, so it is sent again, to the next node, for as long as its time
-allows: when a node dies with the answer, when the quorum is between two leaders. Three requests would not be
-safe by themselves, and are made so here, before they are sent for the first time: CreateTopic gets its
-topic's id, DeleteTopic names an id and not a name, TransferController names the voter.
+allows: when a node dies with the answer, when the quorum is between two leaders. A copy of it may also come
+long after it was carried out, when things are different. What a request needs so that this does no harm is
+put into it here, before it is sent for the first time: CreateTopic gets its topic's id, DeleteTopic and
+CreatePartitions name an id and not only a name, AlterConfigs the settings that it is based on,
+RecoverPartition the incident, TransferController the voter.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from google.protobuf.message import Message
 from quorate.client.failover import Failover
 from quorate.core.topic_names import topic_id_from
 from quorate.core.transport import Method, methods_of
-from quorate.errors import VoterChangeRefused
+from quorate.errors import InvalidUpdateVersion, UnknownTopicOrPartition, VoterChangeRefused
 from quorate.v1 import admin_pb2
 
-__all__ = ["READ_TIMEOUT_S", "AdminCalls"]
+__all__ = ["READ_TIMEOUT_S", "AdminCalls", "incident_of"]
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -32,6 +34,8 @@ READ_TIMEOUT_S: Final = 10.0
 _CHANGE_TIMEOUT_S: Final = 30.0
 #: A new voter is brought up to date before it votes.
 _VOTER_TIMEOUT_S: Final = 60.0
+#: Settings that change under every attempt are changed by somebody who does nothing else.
+_CONFLICTS_MAX: Final = 5
 
 
 class AdminCalls:
@@ -68,12 +72,39 @@ class AdminCalls:
         self, request: admin_pb2.CreatePartitionsRequest
     ) -> admin_pb2.TopicDescription:
         method = _admin("CreatePartitions", admin_pb2.CreatePartitionsResponse)
+        if not request.topic_id:
+            topic_id = (await self.describe_configs(request.name)).topic_id
+            identified = admin_pb2.CreatePartitionsRequest(topic_id=topic_id)
+            identified.MergeFrom(request)
+            request = identified
         return (await self._change(method, request)).topic
 
-    async def alter_configs(self, request: admin_pb2.AlterConfigsRequest) -> list[admin_pb2.ConfigEntry]:
-        """Returns what is in force now."""
+    async def describe_configs(self, topic: str = "") -> admin_pb2.AlterConfigsResponse:
+        """What is in force for a topic, or for the cluster, and what a change of that has to name."""
         method = _admin("AlterConfigs", admin_pb2.AlterConfigsResponse)
-        return list((await self._change(method, request)).configs)
+        return await self._read(method, admin_pb2.AlterConfigsRequest(topic=topic, validate_only=True))
+
+    async def alter_configs(self, request: admin_pb2.AlterConfigsRequest) -> list[admin_pb2.ConfigEntry]:
+        """Returns what is in force now.
+
+        Without an epoch: of the settings as they are now. Whoever names one is told when they have changed.
+        """
+        method = _admin("AlterConfigs", admin_pb2.AlterConfigsResponse)
+        if not request.changes:
+            return list((await self.describe_configs(request.topic)).configs)
+        if request.HasField("config_epoch"):
+            return list((await self._change(method, request)).configs)
+        for attempts_left in reversed(range(_CONFLICTS_MAX)):
+            seen = await self.describe_configs(request.topic)
+            based = admin_pb2.AlterConfigsRequest(topic_id=seen.topic_id, config_epoch=seen.config_epoch)
+            based.MergeFrom(request)
+            try:
+                return list((await self._change(method, based)).configs)
+            except InvalidUpdateVersion:
+                # Said only where no attempt can have been carried out: somebody else was faster.
+                if not attempts_left:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     # -- the cluster and its quorum
 
@@ -139,7 +170,11 @@ class AdminCalls:
     async def recover_partition(
         self, request: admin_pb2.RecoverPartitionRequest
     ) -> admin_pb2.RecoverPartitionResponse:
+        """Without the incident in it: out of the one that there is now."""
         method = _admin("RecoverPartition", admin_pb2.RecoverPartitionResponse)
+        if not request.partition.topic_id or not request.HasField("leader_epoch"):
+            topic = await self.describe_topic(request.partition.topic)
+            request = incident_of(topic, request)
         return await self._change(method, request)
 
     # -- brokers
@@ -186,6 +221,24 @@ class AdminCalls:
         return await self._failover.call(
             method, request, timeout_s=timeout_s, attempt_timeout_s=attempt_timeout_s, has_effect=True
         )
+
+
+def incident_of(
+    topic: admin_pb2.TopicDescription, request: admin_pb2.RecoverPartitionRequest
+) -> admin_pb2.RecoverPartitionRequest:
+    """The request, about the partition as it is described and as it will never be again."""
+    number = request.partition.partition
+    described = next((each for each in topic.partitions if each.partition == number), None)
+    if described is None:
+        raise UnknownTopicOrPartition(
+            f"topic {topic.name} has partitions 0 to {len(topic.partitions) - 1}, not {number}",
+            topic=topic.name,
+            partition=number,
+        )
+    named = admin_pb2.RecoverPartitionRequest(leader_epoch=described.leader_epoch)
+    named.partition.topic_id = topic.topic_id
+    named.MergeFrom(request)
+    return named
 
 
 def _admin(name: str, response_type: type[Response]) -> Method[Any, Response]:

@@ -142,8 +142,11 @@ class Failover:
                 attempt_s = remaining_s if is_alone else min(remaining_s, attempt_timeout_s)
                 try:
                     response = await self._nodes.channel(address).call(method, request, timeout_s=attempt_s)
-                except (*_SILENCE, *_PASSING) as error:
+                except QuorateError as error:
+                    may_be_done = attempts.may_be_done
                     attempts.note(address, error)
+                    if not isinstance(error, (*_SILENCE, *_PASSING)):
+                        raise _decided(method, error, may_be_done=may_be_done) from error
                     self._first = next_address
                     if isinstance(error, _SILENCE):
                         self._nodes.needs_refresh()
@@ -165,6 +168,16 @@ class Failover:
             return addresses
         start = addresses.index(self._first)
         return addresses[start:] + addresses[:start]
+
+
+def _decided(method: Method[Request, Response], error: QuorateError, *, may_be_done: bool) -> QuorateError:
+    """A refusal speaks for its own attempt: what an earlier one has done may be the very reason of it."""
+    if error.outcome_unknown or not may_be_done:
+        return error
+    return ControllerMoved(
+        f"{method.name}: an earlier attempt may have been carried out; asked again, the answer is "
+        f"{error.code}: {error.message}"
+    )
 
 
 def _final(

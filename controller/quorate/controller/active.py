@@ -16,7 +16,8 @@ between. What keeps that safe:
   that the log turns into another image, ends the process: only a new replay can tell what holds (rule 39).
 
 Whoever was waiting when an office ends is told that the outcome is unknown. All changes name the state that
-they want, so asking again is safe.
+they want, so asking again is safe; what must not be done once more at a later time also names the state that
+it is based on.
 """
 
 from __future__ import annotations

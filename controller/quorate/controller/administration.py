@@ -18,12 +18,11 @@ from quorate.controller.decision import Decision
 from quorate.controller.decommission import decommission_broker
 from quorate.controller.draining import drain_broker
 from quorate.controller.log_ends import LogEnds
-from quorate.controller.lookup import find_partition
 from quorate.controller.partition_counts import create_partitions
 from quorate.controller.preferred import elect_preferred_leaders
 from quorate.controller.quorum_administration import QuorumAdministration
 from quorate.controller.reassignment import list_reassignments, reassign_partitions
-from quorate.controller.recover import recover_partition, replicas_to_ask
+from quorate.controller.recover import find_incident, is_recovered, recover_partition, replicas_to_ask
 from quorate.controller.restart_check import check_broker_restart
 from quorate.controller.topic_descriptions import describe_topic, list_topics
 from quorate.controller.topics import create_topic, delete_topic
@@ -139,13 +138,16 @@ class Administration:
         self, request: admin_pb2.RecoverPartitionRequest
     ) -> admin_pb2.RecoverPartitionResponse:
         asked = await self._active.confirm()
-        partition = find_partition(asked, request.partition)
+        partition = find_incident(asked, request)
+        if is_recovered(partition, request):
+            return admin_pb2.RecoverPartitionResponse(leader=partition.leader)
         broker_ids = replicas_to_ask(asked, partition)
         log_ends = await self._log_ends.ask(asked, partition, broker_ids)
 
         def decide(image: MetadataImage, _offset: int) -> Decision[admin_pb2.RecoverPartitionResponse]:
-            is_same = find_partition(image, request.partition) is partition
-            if not is_same or not all(_is_as_asked(image, asked, each) for each in broker_ids):
+            now = find_incident(image, request)
+            is_same = now is partition and all(_is_as_asked(image, asked, each) for each in broker_ids)
+            if not is_same and not is_recovered(now, request):
                 # What the replicas answered speaks of a state that is over.
                 raise RecoveryRefused("the partition or its brokers changed while they were asked; try again")
             return recover_partition(image, request, log_ends=log_ends)

@@ -27,6 +27,14 @@ to this controller yet.
 *unclean.leader.election.enable*. Whoever switches it on gives up the promise of the system for that topic,
 and it is logged as a warning. Partitions without a leader get one at once: that is what it was switched on
 for.
+
+What is acknowledged must hold until somebody changes it again. But a request may arrive twice, or long
+after its caller has given it up: "on" after "off", or for the next topic of the name. So a change is one of
+settings that somebody has *seen*: it names the topic's id and its config epoch, which grows with every
+setting that is written. Under another epoch nothing is changed. It is answered as done where all that it
+wants is in force, which it is when it was carried out and its answer lost. Whoever wants what is in force
+already, and has seen it, writes it once more: only so is what was asked before, and has not arrived yet,
+refused from then on. Comparing values instead of epochs was rejected: off, on and off again is off.
 """
 
 from __future__ import annotations
@@ -45,7 +53,7 @@ from quorate.core.config.topic import (
     Durability,
 )
 from quorate.core.ids import BrokerId
-from quorate.errors import InvalidRequest, NotEnoughReplicas
+from quorate.errors import InvalidRequest, InvalidUpdateVersion, NotEnoughReplicas
 from quorate.metadata.delta import apply_batch
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from quorate.metadata.records import config_record
@@ -77,27 +85,83 @@ def alter_configs(
     is_heard: IsHeard,
 ) -> Decision[admin_pb2.AlterConfigsResponse]:
     """``is_heard``: whether a broker has spoken to this controller; who has not may have lost power."""
-    topic = find_topic(image, request.topic) if request.topic else None
-    changes = _changes(image, topic, request)
+    _check_is_named(request)
+    topic = find_topic(image, request.topic, request.topic_id) if request.topic else None
+    wanted = _wanted(topic, request)
+    changes = _changes(image, topic, wanted)
     check_configs_of_internal(topic, changes)
-    if not changes:
-        return Decision((), admin_pb2.AlterConfigsResponse(configs=config_entries(image, topic)))
+    if not wanted or (not changes and not _is_current(image, topic, request)):
+        return Decision((), _response(image, topic))
+    _check_is_current(image, topic, request)
     topic_id = None if topic is None else topic.topic_id
-    records = [config_record(topic_id, key, value) for key, value in changes.items()]
+    records = [config_record(topic_id, key, value) for key, value in wanted.items()]
     after = apply_batch(image, records, next_offset)
     elections = _settle_partitions(image, after, topic, changes, is_heard)
     topic_after = None if topic_id is None else after.topics[topic_id]
-    response = admin_pb2.AlterConfigsResponse(configs=config_entries(after, topic_after))
     if request.validate_only:
-        return Decision((), response)
+        # The epoch in force: the change itself has to name it.
+        return Decision((), _response(after, topic_after, config_epoch=_config_epoch(image, topic)))
+    response = _response(after, topic_after)
     events = _events(topic, changes)
     return Decision((*records, *elections.records), response, (*events, *elections.events))
 
 
-def _changes(
+def _check_is_named(request: admin_pb2.AlterConfigsRequest) -> None:
+    if not request.topic and request.topic_id:
+        raise InvalidRequest(f"topic id {request.topic_id} is named without the topic's name")
+    if not request.changes:
+        return
+    if request.topic and not request.topic_id:
+        raise InvalidRequest(
+            f"a change of the settings of {request.topic} names the topic's id, which DescribeTopic tells: a "
+            "request that arrives late must not change the next topic of that name",
+            topic=request.topic,
+        )
+    if not request.HasField("config_epoch"):
+        raise InvalidRequest(
+            "a change of settings names the config epoch that it is based on, which DescribeTopic tells of a "
+            "topic and DescribeCluster of the cluster: a request that arrives late must not undo a later one",
+            topic=request.topic or None,
+        )
+
+
+def _config_epoch(image: MetadataImage, topic: TopicImage | None) -> int:
+    return image.cluster_config_epoch if topic is None else topic.config_epoch
+
+
+def _is_current(
     image: MetadataImage, topic: TopicImage | None, request: admin_pb2.AlterConfigsRequest
-) -> dict[str, str | None]:
-    """What the request makes different, sorted by key; None: back to the default."""
+) -> bool:
+    return request.config_epoch == _config_epoch(image, topic)
+
+
+def _check_is_current(
+    image: MetadataImage, topic: TopicImage | None, request: admin_pb2.AlterConfigsRequest
+) -> None:
+    if _is_current(image, topic, request):
+        return
+    whose = "the cluster" if topic is None else topic.name
+    raise InvalidUpdateVersion(
+        f"the settings of {whose} have changed: their config epoch is {_config_epoch(image, topic)}, and the "
+        f"request is based on {request.config_epoch}. Nothing was changed; look at them, and ask again if it "
+        "is still wanted",
+        topic=None if topic is None else topic.name,
+        config_epoch=_config_epoch(image, topic),
+    )
+
+
+def _response(
+    image: MetadataImage, topic: TopicImage | None, *, config_epoch: int | None = None
+) -> admin_pb2.AlterConfigsResponse:
+    return admin_pb2.AlterConfigsResponse(
+        configs=config_entries(image, topic),
+        topic_id="" if topic is None else topic.topic_id,
+        config_epoch=_config_epoch(image, topic) if config_epoch is None else config_epoch,
+    )
+
+
+def _wanted(topic: TopicImage | None, request: admin_pb2.AlterConfigsRequest) -> dict[str, str | None]:
+    """What the request names, sorted by key; None: back to the default."""
     names = [change.name for change in request.changes]
     if len(set(names)) != len(names):
         raise InvalidRequest("a setting is changed twice in one request")
@@ -110,8 +174,14 @@ def _changes(
         of_topic=topic is not None,
     )
     resets = {change.name for change in request.changes if not change.HasField("value")}
+    return {key: None if key in resets else value for key, value in canonical.items()}
+
+
+def _changes(
+    image: MetadataImage, topic: TopicImage | None, wanted: dict[str, str | None]
+) -> dict[str, str | None]:
+    """Of that, what is not so already."""
     current = image.cluster_configs if topic is None else topic.configs
-    wanted = {key: None if key in resets else value for key, value in canonical.items()}
     return {key: value for key, value in wanted.items() if value != current.get(key)}
 
 
@@ -215,6 +285,8 @@ def _elr_is_needed(topic: TopicImage, partition: PartitionImage) -> NotEnoughRep
 def _events(topic: TopicImage | None, changes: dict[str, str | None]) -> list[ControllerEvent]:
     name = None if topic is None else topic.name
     told = {key: "default" if value is None else value for key, value in changes.items()}
+    if not told:
+        return []
     events = [ControllerEvent("configs_changed", {"topic": name or "(cluster)", "changes": told})]
     if changes.get(UNCLEAN_LEADER_ELECTION_ENABLE) == "true":
         events.append(unclean_election_allowed(name))

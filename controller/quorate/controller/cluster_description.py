@@ -35,6 +35,7 @@ def describe_cluster(
         topic_count=len(image.topics),
         feature_level=image.feature_level,
         metadata_offset=image.offset,
+        config_epoch=image.cluster_config_epoch,
         controllers=[each for _, each in sorted(by_id.items())],
         unclean_election_topics=sorted(
             topic.name for topic in image.topics.values() if unclean_election_enabled(image, topic)

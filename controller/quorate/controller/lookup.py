@@ -12,7 +12,7 @@ __all__ = ["find_partition", "partition_name"]
 
 
 def find_partition(image: MetadataImage, named: admin_pb2.PartitionName) -> PartitionImage:
-    topic = find_topic(image, named.topic)
+    topic = find_topic(image, named.topic, named.topic_id)
     partition = image.partition(topic.topic_id, PartitionId(named.partition))
     if partition is None:
         raise UnknownTopicOrPartition(

@@ -27,7 +27,7 @@ def create_partitions(
     next_offset: int,
     rng: random.Random,
 ) -> Decision[admin_pb2.CreatePartitionsResponse]:
-    topic = find_topic(image, request.name)
+    topic = find_topic(image, request.name, request.topic_id)
     # The number decides in which partition a group has its state: with another one, nobody would find it.
     check_not_internal(topic.name, "given more partitions")
     existing = len(topic.partitions)

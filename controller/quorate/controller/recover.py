@@ -9,6 +9,12 @@ itself (rule 33). What this file sees to:
   in that order, as in an election of Raft. A replica that could not be asked might be the best one, or even
   complete, so it is only left out where the operator says so. If the best one is not active (fenced or
   stopping), the operator waits for it or names another.
+- It is done once for each incident. An operator gives up what is missing *now*; a copy of the request that
+  arrives in the next incident would give up what others have acknowledged since, and nobody has looked at.
+  So the request names the topic's id and the leader epoch in which nobody leads: it grows with every
+  election, and nothing is acknowledged without one. In any other epoch it is refused; but where the present
+  leader was elected out of that very epoch by giving up, which is on record, it is answered as done: its
+  first answer was lost.
 - What follows is marked: the partition is RECOVERING with an ISR of one until its leader confirms (rule
   34), the new leader epoch is on record as unclean, so that others may truncate across it and only there
   (rule 11), and the event says that acknowledged records may be gone.
@@ -23,11 +29,11 @@ from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.elections import Elections
 from quorate.controller.lookup import find_partition
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
-from quorate.errors import RecoveryRefused
+from quorate.errors import InvalidRequest, RecoveryRefused
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from quorate.v1.admin_pb2 import RecoverPartitionRequest, RecoverPartitionResponse, RecoveryCandidate
 
-__all__ = ["ReplicaEnd", "recover_partition", "replicas_to_ask"]
+__all__ = ["ReplicaEnd", "find_incident", "is_recovered", "recover_partition", "replicas_to_ask"]
 
 
 class ReplicaEnd(NamedTuple):
@@ -37,6 +43,35 @@ class ReplicaEnd(NamedTuple):
     last_epoch: LeaderEpoch
     #: exclusive
     log_end_offset: Offset
+
+
+def find_incident(image: MetadataImage, request: RecoverPartitionRequest) -> PartitionImage:
+    """The partition, if it is as the operator has seen it, or as this request has left it."""
+    name = f"{request.partition.topic}-{request.partition.partition}"
+    if not request.partition.topic_id or not request.HasField("leader_epoch"):
+        raise InvalidRequest(
+            f"a recovery of {name} names the topic's id and the leader epoch of the incident, which "
+            "DescribeTopic tells: a request that arrives late must not elect uncleanly once more",
+            topic=request.partition.topic or None,
+            partition=request.partition.partition,
+        )
+    partition = find_partition(image, request.partition)
+    if partition.leader_epoch != request.leader_epoch and not is_recovered(partition, request):
+        raise _refusal(
+            image,
+            partition,
+            f"is in leader epoch {partition.leader_epoch}, and the request is about epoch "
+            f"{request.leader_epoch}: there was another election. Look at the partition, and decide anew",
+        )
+    return partition
+
+
+def is_recovered(partition: PartitionImage, request: RecoverPartitionRequest) -> bool:
+    """Whether the leader of now was elected out of that incident, by giving up what it may lack."""
+    if partition.leader == NO_LEADER or partition.leader_epoch != request.leader_epoch + 1:
+        return False
+    is_wanted = not request.HasField("leader") or request.leader == partition.leader
+    return is_wanted and partition.leader_epoch in partition.unclean_leader_epochs
 
 
 def replicas_to_ask(image: MetadataImage, partition: PartitionImage) -> tuple[BrokerId, ...]:
@@ -50,7 +85,9 @@ def recover_partition(
     image: MetadataImage, request: RecoverPartitionRequest, *, log_ends: Mapping[BrokerId, ReplicaEnd]
 ) -> Decision[RecoverPartitionResponse]:
     """``log_ends``: what the replicas answered; those that did not answer are missing."""
-    partition = find_partition(image, request.partition)
+    partition = find_incident(image, request)
+    if is_recovered(partition, request):
+        return Decision((), RecoverPartitionResponse(leader=partition.leader))
     asked = replicas_to_ask(image, partition)
     ends = {broker_id: log_ends[broker_id] for broker_id in asked if broker_id in log_ends}
     missing = [broker_id for broker_id in asked if broker_id not in ends]

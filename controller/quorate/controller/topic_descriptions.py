@@ -40,6 +40,7 @@ def topic_description(image: MetadataImage, topic: TopicImage) -> admin_pb2.Topi
         topic_id=topic.topic_id,
         replication_factor=_replication_factor(topic),
         configs=config_entries(image, topic),
+        config_epoch=topic.config_epoch,
         partitions=[
             _partition_description(each, is_sync_promised=durability_of(image, topic) is Durability.FSYNC)
             for each in topic.partitions

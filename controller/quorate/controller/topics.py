@@ -3,8 +3,15 @@
 A topic is its id; the name is a label that is free again as soon as the topic is deleted (rule 43). The id
 is drawn by whoever asks, so that a request whose answer was lost finds its own topic when it is sent again,
 instead of "already exists". Data of a deleted topic goes from each disk later, and only because of the
-committed deletion of that very id (rule 42); until every broker has said that it is gone, the id stays on
+committed deletion of that very id (rule 42); until every broker has said that it is gone, the topic stays on
 record.
+
+Requests arrive late, and twice. A deletion names the id, so a copy never hits the next topic of that name.
+A creation must not bring a deleted topic back under its own id: its epochs would begin anew, while somebody
+may still speak of the old ones (rule 2). So ids stay on record after the topic has gone from every disk,
+the last ten thousand of them (``FORGOTTEN_TOPICS_MAX``). Binding each creation to a metadata offset that
+its caller has read was rejected: it would need no list, and cost everybody who creates a topic a question
+before, and a refusal whenever another topic has gone meanwhile.
 """
 
 from __future__ import annotations
@@ -112,7 +119,7 @@ def _was_made_before(image: MetadataImage, name: TopicName, topic_id: TopicId) -
     known = image.topics.get(topic_id)
     if known is not None and known.name == name:
         return True
-    if known is not None or topic_id in image.removed_topics:
+    if known is not None or topic_id in image.removed_topics or topic_id in image.forgotten_topics:
         raise InvalidRequest(
             f"topic id {topic_id} was used before, by another topic or by a deleted one; draw a new one",
             topic_id=topic_id,
@@ -171,15 +178,27 @@ def delete_topic(
     image: MetadataImage, request: admin_pb2.DeleteTopicRequest, *, now_ms: int
 ) -> Decision[admin_pb2.DeleteTopicResponse]:
     """``now_ms``: milliseconds since 1970."""
-    removed = image.removed_topics.get(TopicId(request.topic_id))
-    if removed is not None and request.name in ("", removed.name):
+    topic_id = _id_of_deletion(request)
+    removed = image.removed_topics.get(topic_id)
+    is_removed = removed is not None and request.name in ("", removed.name)
+    if is_removed or topic_id in image.forgotten_topics:
         # The answer to the first request was lost.
-        return Decision((), admin_pb2.DeleteTopicResponse(topic_id=removed.topic_id))
-    topic = find_topic(image, request.name, request.topic_id)
+        return Decision((), admin_pb2.DeleteTopicResponse(topic_id=topic_id))
+    topic = find_topic(image, request.name, topic_id)
     check_not_internal(topic.name, "deleted")
     record = MetadataRecord(remove_topic=RemoveTopicRecord(topic_id=topic.topic_id, removed_at_ms=now_ms))
     event = ControllerEvent("topic_deleted", {"topic": topic.name, "topic_id": topic.topic_id})
     return Decision((record,), admin_pb2.DeleteTopicResponse(topic_id=topic.topic_id), (event,))
+
+
+def _id_of_deletion(request: admin_pb2.DeleteTopicRequest) -> TopicId:
+    if not request.topic_id:
+        raise InvalidRequest(
+            "a topic is deleted by its id, which DescribeTopic tells: a request by name that arrives late "
+            "would delete the next topic of that name",
+            topic=request.name or None,
+        )
+    return TopicId(request.topic_id)
 
 
 def confirm_topics_removed(

@@ -1,9 +1,13 @@
 """Administration from any node: each call is passed on to whoever is the active controller.
 
-A call is passed on once. Whoever gets it by ``ControllerService.Administer`` answers it or refuses it, so it
-cannot go round in circles while nobody knows who leads. It is tried again, here, until its caller's time is
-up: requests name the state they want, so that doing it twice is the same as once. Only names of topics need
-help: which topic is meant is settled by its id, here, before the first attempt.
+A call is passed on once. Whoever gets it by ``ControllerService.Administer`` answers it or refuses it, so
+it cannot go round in circles while nobody knows who leads. It is tried again, here, until its caller's time
+is up: requests name the state they want, so that doing it twice in a row is the same as once; and where a
+copy that comes much later could cost records, they name the state that they are based on (docs/protocol.md
+has the table). Nothing of that is filled in here, since a copy of what a client has sent to this node would
+get it as well. One thing is drawn here, for callers that do not: the id of a new topic, which makes one
+topic of all attempts from here on. A copy of the caller's own request makes another one, if the name is
+free by then.
 
 Controllers and brokers differ only in how they find the active one, which is what ``Administer`` stands for.
 """
@@ -85,7 +89,8 @@ class AdminForwarding:
     def _handler(self, method: Method[Any, Any]) -> UnaryHandler[Any, Any]:
         async def handle(request: Message, call: Call) -> Message:
             deadline = self._deadline(call)
-            await self._name_topic(request, deadline)
+            if isinstance(request, admin_pb2.CreateTopicRequest) and not request.topic_id:
+                request.topic_id = topic_id_from(self._random_bytes(16))
             return await self._ask(method, request, deadline)
 
         return handle
@@ -100,15 +105,6 @@ class AdminForwarding:
 
     def _deadline(self, call: Call) -> float:
         return self._clock.monotonic() + min(call.remaining_s() - _MARGIN_S, _CALL_TIMEOUT_S)
-
-    async def _name_topic(self, request: Message, deadline: float) -> None:
-        """Before the first attempt: a name may mean another topic by the time of the second (rule 43)."""
-        if isinstance(request, admin_pb2.CreateTopicRequest) and not request.topic_id:
-            request.topic_id = topic_id_from(self._random_bytes(16))
-        elif isinstance(request, admin_pb2.DeleteTopicRequest) and not request.topic_id:
-            described = admin_pb2.DescribeTopicRequest(name=request.name)
-            description = await self._ask(_DESCRIBE_TOPIC, described, deadline)
-            request.topic_id = description.topic.topic_id
 
     async def _ask(self, method: Method[Request, Response], request: Request, deadline: float) -> Response:
         try:

@@ -26,12 +26,15 @@ from quorate.metadata.digest import (
     broker_digest,
     cluster_digest,
     config_digest,
+    config_epoch_digest,
+    forgotten_topic_digest,
     partition_digest,
     producer_ids_digest,
     removed_topic_digest,
     topic_digest,
 )
 from quorate.metadata.image import (
+    FORGOTTEN_TOPICS_MAX,
     BrokerImage,
     MetadataImage,
     PartitionImage,
@@ -75,14 +78,20 @@ def _check_offset(image: MetadataImage, offset: int) -> None:
 class ImageDraft:
     """An image that is being made. Never seen by anybody else until it is finished."""
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, *, is_of_snapshot: bool = False) -> None:
+        """``is_of_snapshot``: how often settings have changed is not counted, but on record of its own."""
+        self._is_of_snapshot = is_of_snapshot
         self._feature_level = image.feature_level
         self._cluster_id = image.cluster_id
         self._default_replication_factor = image.default_replication_factor
         self._next_producer_id = image.next_producer_id
         self._brokers = image.brokers
         self._removed_topics = image.removed_topics
+        self._forgotten_topics = image.forgotten_topics
+        #: since then, in order
+        self._newly_forgotten: list[TopicId] = []
         self._cluster_configs = image.cluster_configs
+        self._cluster_config_epoch = image.cluster_config_epoch
         self._topics = image.topics.mutate()
         self._topic_ids = image.topic_ids.mutate()
         #: partitions of the topics that were touched; what ``_topics`` says about theirs is out of date
@@ -108,11 +117,12 @@ class ImageDraft:
         """Give the memory of open lists back; for drafts that go on for long."""
         for topic_id, partitions in self._open.items():
             topic = self._topics[topic_id]
-            self._topics[topic_id] = TopicImage(topic_id, topic.name, topic.configs, tuple(partitions))
+            self._topics[topic_id] = dataclasses.replace(topic, partitions=tuple(partitions))
         self._open.clear()
 
     def finish(self, offset: int) -> MetadataImage:
         self.close_topics()
+        self._close_forgotten()
         return MetadataImage(
             offset=offset,
             feature_level=self._feature_level,
@@ -122,7 +132,9 @@ class ImageDraft:
             topics=self._topics.finish(),
             topic_ids=self._topic_ids.finish(),
             removed_topics=self._removed_topics,
+            forgotten_topics=self._forgotten_topics,
             cluster_configs=self._cluster_configs,
+            cluster_config_epoch=self._cluster_config_epoch,
             next_producer_id=self._next_producer_id,
             digest=self._digest % DIGEST_MODULUS,
         )
@@ -207,7 +219,8 @@ class ImageDraft:
         self._digest -= broker_digest(broker)
         self._brokers = self._brokers.delete(broker.broker_id)
         # It will never say that a deleted topic is gone from its disk, so nobody waits for it any more.
-        for topic in self._removed_topics.values():
+        for topic_id in sorted(self._removed_topics):
+            topic = self._removed_topics[topic_id]
             if broker.broker_id in topic.broker_ids:
                 self._forget_removed(topic, broker.broker_id)
 
@@ -225,6 +238,8 @@ class ImageDraft:
         topic_id, name = TopicId(record.topic_id), TopicName(record.name)
         if topic_id in self._topics or topic_id in self._removed_topics:
             _contradict(f"topic id {topic_id} is in use")
+        if topic_id in self._forgotten_topics or topic_id in self._newly_forgotten:
+            _contradict(f"topic id {topic_id} was in use")
         if name in self._topic_ids:
             _contradict(f"topic name {name!r} is in use")
         self._topics[topic_id] = TopicImage(topic_id, name, configs=_NO_CONFIGS, partitions=())
@@ -238,12 +253,15 @@ class ImageDraft:
         del self._topic_ids[topic.name]
         self._digest -= topic_digest(topic.topic_id, topic.name)
         self._digest -= sum(config_digest(topic.topic_id, *item) for item in topic.configs.items())
+        self._digest -= config_epoch_digest(topic.topic_id, topic.config_epoch)
         self._digest -= sum(map(partition_digest, partitions))
         holders = {broker_id for partition in partitions for broker_id in partition.replicas}
         if holders:
             self.put_removed_topic(
                 RemovedTopicImage(topic.topic_id, topic.name, record.removed_at_ms, tuple(sorted(holders)))
             )
+        else:
+            self.put_forgotten_topic(topic.topic_id)
 
     def put_removed_topic(self, topic: RemovedTopicImage) -> None:
         self._removed_topics = self._removed_topics.set(topic.topic_id, topic)
@@ -261,6 +279,33 @@ class ImageDraft:
         left = tuple(other for other in topic.broker_ids if other != broker_id)
         if left:
             self.put_removed_topic(dataclasses.replace(topic, broker_ids=left))
+        else:
+            self.put_forgotten_topic(topic.topic_id)
+
+    def put_forgotten_topic(self, topic_id: TopicId) -> None:
+        self._newly_forgotten.append(topic_id)
+        self._digest += forgotten_topic_digest(topic_id)
+
+    def _close_forgotten(self) -> None:
+        """Once for a batch: each time costs a copy of the whole list."""
+        if not self._newly_forgotten:
+            return
+        known = (*self._forgotten_topics, *self._newly_forgotten)
+        self._forgotten_topics = known[-FORGOTTEN_TOPICS_MAX:]
+        self._digest -= sum(map(forgotten_topic_digest, known[:-FORGOTTEN_TOPICS_MAX]))
+        self._newly_forgotten.clear()
+
+    def put_config_epoch(self, topic_id: TopicId | None, config_epoch: int) -> None:
+        """``topic_id`` None: of the whole cluster."""
+        topic = None if topic_id is None else self._topics.get(topic_id)
+        if topic_id is not None and topic is None:
+            raise InconsistentMetadata(f"settings were changed of topic {topic_id}, which there is not")
+        old = self._cluster_config_epoch if topic is None else topic.config_epoch
+        self._digest += config_epoch_digest(topic_id, config_epoch) - config_epoch_digest(topic_id, old)
+        if topic is None:
+            self._cluster_config_epoch = config_epoch
+        else:
+            self._topics[topic.topic_id] = dataclasses.replace(topic, config_epoch=config_epoch)
 
     def _config_record(self, record: pb.ConfigRecord, _: int) -> None:
         topic_id: TopicId | None = None
@@ -283,6 +328,9 @@ class ImageDraft:
         else:
             # An open list of partitions stays open: closing it takes all else from here.
             self._topics[topic_id] = dataclasses.replace(topic, configs=configs)
+        if not self._is_of_snapshot:
+            epoch = self._cluster_config_epoch if topic_id is None else topic.config_epoch
+            self.put_config_epoch(topic_id, epoch + 1)
 
     # ---- partitions
 

@@ -27,8 +27,10 @@ __all__ = [
     "broker_digest",
     "cluster_digest",
     "config_digest",
+    "config_epoch_digest",
     "digest_from_bytes",
     "digest_to_bytes",
+    "forgotten_topic_digest",
     "full_digest",
     "partition_digest",
     "producer_ids_digest",
@@ -46,9 +48,12 @@ def full_digest(image: MetadataImage) -> int:
     total += producer_ids_digest(image.next_producer_id)
     total += sum(map(broker_digest, image.brokers.values()))
     total += sum(map(removed_topic_digest, image.removed_topics.values()))
+    total += sum(map(forgotten_topic_digest, image.forgotten_topics))
     total += sum(config_digest(None, key, value) for key, value in image.cluster_configs.items())
+    total += config_epoch_digest(None, image.cluster_config_epoch)
     for topic in image.topics.values():
         total += topic_digest(topic.topic_id, topic.name)
+        total += config_epoch_digest(topic.topic_id, topic.config_epoch)
         total += sum(config_digest(topic.topic_id, key, value) for key, value in topic.configs.items())
         total += sum(map(partition_digest, topic.partitions))
     return total % DIGEST_MODULUS
@@ -103,6 +108,11 @@ def config_digest(topic_id: TopicId | None, key: str, value: str) -> int:
     return _hash(("config", topic_id, key, value))
 
 
+def config_epoch_digest(topic_id: TopicId | None, config_epoch: int) -> int:
+    """``topic_id`` is None for the whole cluster."""
+    return _hash(("config epoch", topic_id, config_epoch)) if config_epoch else 0
+
+
 def partition_digest(partition: PartitionImage) -> int:
     return _hash(
         (
@@ -128,6 +138,10 @@ def partition_digest(partition: PartitionImage) -> int:
 
 def removed_topic_digest(topic: RemovedTopicImage) -> int:
     return _hash(("removed topic", topic.topic_id, topic.name, topic.removed_at_ms, topic.broker_ids))
+
+
+def forgotten_topic_digest(topic_id: TopicId) -> int:
+    return _hash(("forgotten topic", topic_id))
 
 
 def _hash(fact: tuple[object, ...]) -> int:

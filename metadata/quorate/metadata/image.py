@@ -20,6 +20,7 @@ from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, Pr
 
 __all__ = [
     "EMPTY_IMAGE",
+    "FORGOTTEN_TOPICS_MAX",
     "NO_LEADER",
     "BrokerImage",
     "MetadataImage",
@@ -29,6 +30,10 @@ __all__ = [
     "TopicImage",
 ]
 
+#: Ids of deleted topics that are remembered when nobody holds anything of them any more: a quarter of a
+#: megabyte in each snapshot. A copy of a creation that outlives so many deletions of *other* topics is not
+#: noticed.
+FORGOTTEN_TOPICS_MAX: Final = 10_000
 #: the leader of a partition that is offline
 NO_LEADER: Final = BrokerId(-1)
 _FIRST_PRODUCER_ID: Final = ProducerId(0)
@@ -107,6 +112,9 @@ class TopicImage:
     configs: Map[str, str]
     #: by number, gap-free
     partitions: tuple[PartitionImage, ...]
+    #: how often a setting of its own was written: a change is made on the settings that somebody has seen,
+    #: and a copy of it finds that they are others by now
+    config_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +140,14 @@ class MetadataImage:
     topics: Map[TopicId, TopicImage] = field(default_factory=Map)
     topic_ids: Map[TopicName, TopicId] = field(default_factory=Map)
     removed_topics: Map[TopicId, RemovedTopicImage] = field(default_factory=Map)
+    #: deleted topics that every broker has let go, the last one at the end; no more than
+    #: ``FORGOTTEN_TOPICS_MAX``. A late copy of their creation must not make them again: their epochs would
+    #: begin anew (rule 2)
+    forgotten_topics: tuple[TopicId, ...] = ()
     #: settings of every topic that has none of its own
     cluster_configs: Map[str, str] = field(default_factory=Map)
+    #: as ``TopicImage.config_epoch``
+    cluster_config_epoch: int = 0
     #: the first that was not given away yet
     next_producer_id: ProducerId = _FIRST_PRODUCER_ID
     #: sum over everything above but the offset, kept up to date by ``quorate.metadata.delta``

@@ -41,6 +41,8 @@ from quorate.metadata.records import (
 from quorate.v1.controller_pb2 import MetadataSnapshotChunk
 from quorate.v1.metadata_pb2 import (
     BrokerSnapshotRecord,
+    ConfigEpochSnapshotRecord,
+    ForgottenTopicsSnapshotRecord,
     MetadataRecord,
     RegisterBrokerRecord,
     RemovedTopicSnapshotRecord,
@@ -118,22 +120,31 @@ def iter_snapshot_records(image: MetadataImage) -> Iterator[SnapshotRecord]:
     """Everything that is in the image, in an order that depends on nothing but the image."""
     for record in _cluster_records(image):
         yield SnapshotRecord(metadata=record)
+    if image.cluster_config_epoch:
+        yield _config_epoch_record("", image.cluster_config_epoch)
     for broker_id in sorted(image.brokers):
         yield SnapshotRecord(broker=_broker_record(image.brokers[broker_id]))
     for topic_id in sorted(image.topics):
         for record in _topic_records(image, topic_id):
             yield SnapshotRecord(metadata=record)
+        if image.topics[topic_id].config_epoch:
+            yield _config_epoch_record(topic_id, image.topics[topic_id].config_epoch)
     for topic_id in sorted(image.removed_topics):
         yield SnapshotRecord(removed_topic=_removed_topic_record(image.removed_topics[topic_id]))
+    if image.forgotten_topics:
+        forgotten = ForgottenTopicsSnapshotRecord(topic_ids=image.forgotten_topics)
+        yield SnapshotRecord(forgotten_topics=forgotten)
 
 
 def _record_count(image: MetadataImage) -> int:
     topics = image.topics.values()
     return (
         sum(1 for _ in _cluster_records(image))
+        + bool(image.cluster_config_epoch)
         + len(image.brokers)
-        + sum(1 + len(topic.configs) + len(topic.partitions) for topic in topics)
+        + sum(1 + len(topic.configs) + len(topic.partitions) + bool(topic.config_epoch) for topic in topics)
         + len(image.removed_topics)
+        + bool(image.forgotten_topics)
     )
 
 
@@ -155,6 +166,12 @@ def _topic_records(image: MetadataImage, topic_id: TopicId) -> Iterator[Metadata
     for key in sorted(topic.configs):
         yield config_record(topic_id, key, topic.configs[key])
     yield from map(partition_record, topic.partitions)
+
+
+def _config_epoch_record(topic_id: str, config_epoch: int) -> SnapshotRecord:
+    return SnapshotRecord(
+        config_epoch=ConfigEpochSnapshotRecord(topic_id=topic_id, config_epoch=config_epoch)
+    )
 
 
 def _broker_record(broker: BrokerImage) -> BrokerSnapshotRecord:
@@ -193,7 +210,7 @@ class SnapshotLoader:
     """Takes the chunks of one snapshot in order; the last one yields the image."""
 
     def __init__(self) -> None:
-        self._draft = ImageDraft(EMPTY_IMAGE)
+        self._draft = ImageDraft(EMPTY_IMAGE, is_of_snapshot=True)
         self._header: SnapshotHeader | None = None
         self._record_count = 0
 
@@ -219,6 +236,12 @@ class SnapshotLoader:
             self._draft.put_broker(_broker_image(record.broker))
         elif kind == "removed_topic":
             self._draft.put_removed_topic(_removed_topic_image(record.removed_topic))
+        elif kind == "config_epoch":
+            of = record.config_epoch
+            self._draft.put_config_epoch(TopicId(of.topic_id) if of.topic_id else None, of.config_epoch)
+        elif kind == "forgotten_topics":
+            for topic_id in record.forgotten_topics.topic_ids:
+                self._draft.put_forgotten_topic(TopicId(topic_id))
         else:
             raise unsupported("a metadata snapshot has a record of a kind that this software does not know")
 

@@ -97,18 +97,20 @@ class DescribeTopicResponse(_message.Message):
     def __init__(self, topic: _Optional[_Union[TopicDescription, _Mapping]] = ...) -> None: ...
 
 class TopicDescription(_message.Message):
-    __slots__ = ("name", "topic_id", "replication_factor", "configs", "partitions")
+    __slots__ = ("name", "topic_id", "replication_factor", "configs", "partitions", "config_epoch")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     CONFIGS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_EPOCH_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: str
     replication_factor: int
     configs: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionDescription]
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[str] = ..., replication_factor: _Optional[int] = ..., configs: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[PartitionDescription, _Mapping]]] = ...) -> None: ...
+    config_epoch: int
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[str] = ..., replication_factor: _Optional[int] = ..., configs: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[PartitionDescription, _Mapping]]] = ..., config_epoch: _Optional[int] = ...) -> None: ...
 
 class ConfigEntry(_message.Message):
     __slots__ = ("name", "value", "source")
@@ -169,16 +171,18 @@ class DeleteTopicResponse(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ...) -> None: ...
 
 class CreatePartitionsRequest(_message.Message):
-    __slots__ = ("name", "partition_count", "assignments", "validate_only")
+    __slots__ = ("name", "partition_count", "assignments", "validate_only", "topic_id")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     name: str
     partition_count: int
     assignments: _containers.RepeatedCompositeFieldContainer[ReplicaAssignment]
     validate_only: bool
-    def __init__(self, name: _Optional[str] = ..., partition_count: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[ReplicaAssignment, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    topic_id: str
+    def __init__(self, name: _Optional[str] = ..., partition_count: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[ReplicaAssignment, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., topic_id: _Optional[str] = ...) -> None: ...
 
 class CreatePartitionsResponse(_message.Message):
     __slots__ = ("topic",)
@@ -195,27 +199,35 @@ class ConfigChange(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class AlterConfigsRequest(_message.Message):
-    __slots__ = ("topic", "changes", "validate_only")
+    __slots__ = ("topic", "changes", "validate_only", "topic_id", "config_epoch")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic: str
     changes: _containers.RepeatedCompositeFieldContainer[ConfigChange]
     validate_only: bool
-    def __init__(self, topic: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    topic_id: str
+    config_epoch: int
+    def __init__(self, topic: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., topic_id: _Optional[str] = ..., config_epoch: _Optional[int] = ...) -> None: ...
 
 class AlterConfigsResponse(_message.Message):
-    __slots__ = ("configs",)
+    __slots__ = ("configs", "topic_id", "config_epoch")
     CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_EPOCH_FIELD_NUMBER: _ClassVar[int]
     configs: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
-    def __init__(self, configs: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ...) -> None: ...
+    topic_id: str
+    config_epoch: int
+    def __init__(self, configs: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ..., topic_id: _Optional[str] = ..., config_epoch: _Optional[int] = ...) -> None: ...
 
 class DescribeClusterRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class DescribeClusterResponse(_message.Message):
-    __slots__ = ("cluster_id", "controller", "brokers", "topic_count", "partition_count", "offline_partition_count", "under_replicated_partition_count", "under_min_isr_partition_count", "reassigning_partition_count", "feature_level", "metadata_offset", "controllers", "unclean_election_topics", "recovering_partition_count")
+    __slots__ = ("cluster_id", "controller", "brokers", "topic_count", "partition_count", "offline_partition_count", "under_replicated_partition_count", "under_min_isr_partition_count", "reassigning_partition_count", "feature_level", "metadata_offset", "controllers", "unclean_election_topics", "recovering_partition_count", "config_epoch")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +242,7 @@ class DescribeClusterResponse(_message.Message):
     CONTROLLERS_FIELD_NUMBER: _ClassVar[int]
     UNCLEAN_ELECTION_TOPICS_FIELD_NUMBER: _ClassVar[int]
     RECOVERING_PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_EPOCH_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller: int
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerDescription]
@@ -244,7 +257,8 @@ class DescribeClusterResponse(_message.Message):
     controllers: _containers.RepeatedCompositeFieldContainer[ControllerDescription]
     unclean_election_topics: _containers.RepeatedScalarFieldContainer[str]
     recovering_partition_count: int
-    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerDescription, _Mapping]]] = ..., topic_count: _Optional[int] = ..., partition_count: _Optional[int] = ..., offline_partition_count: _Optional[int] = ..., under_replicated_partition_count: _Optional[int] = ..., under_min_isr_partition_count: _Optional[int] = ..., reassigning_partition_count: _Optional[int] = ..., feature_level: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., controllers: _Optional[_Iterable[_Union[ControllerDescription, _Mapping]]] = ..., unclean_election_topics: _Optional[_Iterable[str]] = ..., recovering_partition_count: _Optional[int] = ...) -> None: ...
+    config_epoch: int
+    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerDescription, _Mapping]]] = ..., topic_count: _Optional[int] = ..., partition_count: _Optional[int] = ..., offline_partition_count: _Optional[int] = ..., under_replicated_partition_count: _Optional[int] = ..., under_min_isr_partition_count: _Optional[int] = ..., reassigning_partition_count: _Optional[int] = ..., feature_level: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., controllers: _Optional[_Iterable[_Union[ControllerDescription, _Mapping]]] = ..., unclean_election_topics: _Optional[_Iterable[str]] = ..., recovering_partition_count: _Optional[int] = ..., config_epoch: _Optional[int] = ...) -> None: ...
 
 class ControllerDescription(_message.Message):
     __slots__ = ("node_id", "address")
@@ -371,12 +385,14 @@ class UpdateFeatureLevelResponse(_message.Message):
     def __init__(self, level: _Optional[int] = ...) -> None: ...
 
 class PartitionName(_message.Message):
-    __slots__ = ("topic", "partition")
+    __slots__ = ("topic", "partition", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+    topic_id: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[str] = ...) -> None: ...
 
 class ElectPreferredLeadersRequest(_message.Message):
     __slots__ = ("partitions",)
@@ -445,14 +461,16 @@ class Reassignment(_message.Message):
     def __init__(self, partition: _Optional[_Union[PartitionName, _Mapping]] = ..., replicas: _Optional[_Iterable[int]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RecoverPartitionRequest(_message.Message):
-    __slots__ = ("partition", "leader", "accept_missing_replicas")
+    __slots__ = ("partition", "leader", "accept_missing_replicas", "leader_epoch")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     ACCEPT_MISSING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     partition: PartitionName
     leader: int
     accept_missing_replicas: bool
-    def __init__(self, partition: _Optional[_Union[PartitionName, _Mapping]] = ..., leader: _Optional[int] = ..., accept_missing_replicas: _Optional[bool] = ...) -> None: ...
+    leader_epoch: int
+    def __init__(self, partition: _Optional[_Union[PartitionName, _Mapping]] = ..., leader: _Optional[int] = ..., accept_missing_replicas: _Optional[bool] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class RecoverPartitionResponse(_message.Message):
     __slots__ = ("leader", "candidates")

@@ -28,8 +28,10 @@ if _version_not_supported:
 class AdminServiceStub:
     """Administration, answered by every node: what it cannot decide itself it passes on to the active controller.
 
-    A change whose answer is lost may have taken effect; asking again is safe, because each request names the
-    state that it wants (a topic id, a count, a list of replicas), not a step.
+    A change whose answer is lost may have taken effect, and a copy of it may arrive much later. Asking again is
+    safe, because each request names the state that it wants (a topic id, a count, a list of replicas) and not a
+    step. Where a late copy could cost acknowledged records, the request also names the state that it was decided
+    on, and is refused in any other one: docs/protocol.md has the table.
     """
 
     def __init__(self, channel):
@@ -138,8 +140,10 @@ class AdminServiceStub:
 class AdminServiceServicer:
     """Administration, answered by every node: what it cannot decide itself it passes on to the active controller.
 
-    A change whose answer is lost may have taken effect; asking again is safe, because each request names the
-    state that it wants (a topic id, a count, a list of replicas), not a step.
+    A change whose answer is lost may have taken effect, and a copy of it may arrive much later. Asking again is
+    safe, because each request names the state that it wants (a topic id, a count, a list of replicas) and not a
+    step. Where a late copy could cost acknowledged records, the request also names the state that it was decided
+    on, and is refused in any other one: docs/protocol.md has the table.
     """
 
     def CreateTopic(self, request, context):
@@ -384,8 +388,10 @@ def add_AdminServiceServicer_to_server(servicer, server):
 class AdminService:
     """Administration, answered by every node: what it cannot decide itself it passes on to the active controller.
 
-    A change whose answer is lost may have taken effect; asking again is safe, because each request names the
-    state that it wants (a topic id, a count, a list of replicas), not a step.
+    A change whose answer is lost may have taken effect, and a copy of it may arrive much later. Asking again is
+    safe, because each request names the state that it wants (a topic id, a count, a list of replicas) and not a
+    step. Where a late copy could cost acknowledged records, the request also names the state that it was decided
+    on, and is refused in any other one: docs/protocol.md has the table.
     """
 
     @staticmethod

@@ -279,12 +279,30 @@ class RemovedTopicSnapshotRecord(_message.Message):
     broker_ids: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, topic_id: _Optional[str] = ..., name: _Optional[str] = ..., removed_at_ms: _Optional[int] = ..., broker_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class ConfigEpochSnapshotRecord(_message.Message):
+    __slots__ = ("topic_id", "config_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    config_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., config_epoch: _Optional[int] = ...) -> None: ...
+
+class ForgottenTopicsSnapshotRecord(_message.Message):
+    __slots__ = ("topic_ids",)
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    topic_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topic_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class SnapshotRecord(_message.Message):
-    __slots__ = ("metadata", "broker", "removed_topic")
+    __slots__ = ("metadata", "broker", "removed_topic", "config_epoch", "forgotten_topics")
     METADATA_FIELD_NUMBER: _ClassVar[int]
     BROKER_FIELD_NUMBER: _ClassVar[int]
     REMOVED_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_TOPICS_FIELD_NUMBER: _ClassVar[int]
     metadata: MetadataRecord
     broker: BrokerSnapshotRecord
     removed_topic: RemovedTopicSnapshotRecord
-    def __init__(self, metadata: _Optional[_Union[MetadataRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerSnapshotRecord, _Mapping]] = ..., removed_topic: _Optional[_Union[RemovedTopicSnapshotRecord, _Mapping]] = ...) -> None: ...
+    config_epoch: ConfigEpochSnapshotRecord
+    forgotten_topics: ForgottenTopicsSnapshotRecord
+    def __init__(self, metadata: _Optional[_Union[MetadataRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerSnapshotRecord, _Mapping]] = ..., removed_topic: _Optional[_Union[RemovedTopicSnapshotRecord, _Mapping]] = ..., config_epoch: _Optional[_Union[ConfigEpochSnapshotRecord, _Mapping]] = ..., forgotten_topics: _Optional[_Union[ForgottenTopicsSnapshotRecord, _Mapping]] = ...) -> None: ...

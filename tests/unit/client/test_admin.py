@@ -162,11 +162,13 @@ def test_a_topic_is_deleted_by_its_id() -> None:
 
 def test_a_config_is_set_or_put_back_to_its_default() -> None:
     entry = admin_pb2.ConfigEntry(name="a", value="1", source=admin_pb2.CONFIG_SOURCE_DEFAULT)
-    node = ScriptedNode(AlterConfigs=admin_pb2.AlterConfigsResponse(configs=[entry]))
+    node = ScriptedNode(AlterConfigs=admin_pb2.AlterConfigsResponse(configs=[entry], config_epoch=3))
     found = ask(node, lambda admin: admin.alter_config(None, {"a": None, "b": "2"}))
     assert found == {"a": types.ConfigEntry("a", "1", "default")}
-    [request] = node.requests
+    look, request = node.requests
+    assert not look.changes
     assert request.topic == ""
+    assert (request.HasField("config_epoch"), request.config_epoch) == (True, 3)
     assert [(each.name, each.HasField("value"), each.value) for each in request.changes] == [
         ("a", False, ""),
         ("b", True, "2"),
@@ -179,6 +181,18 @@ def test_a_config_whose_source_only_newer_brokers_know_is_told_all_the_same() ->
     node = ScriptedNode(AlterConfigs=admin_pb2.AlterConfigsResponse(configs=[entry]))
     found = ask(node, lambda admin: admin.alter_config(None, {"a": "1"}))
     assert found == {"a": types.ConfigEntry("a", "1", "unknown")}
+
+
+def test_recovery_of_an_incident_that_somebody_has_looked_at_names_that_one() -> None:
+    node = ScriptedNode(RecoverPartition=admin_pb2.RecoverPartitionResponse(leader=2))
+    ask(node, lambda admin: admin.recover_partition(("t", 0), topic_id="id", leader_epoch=7))
+    [request] = node.requests
+    assert (request.partition.topic_id, request.leader_epoch) == ("id", 7)
+    with pytest.raises(InvalidRequest, match="name an incident together"):
+        ask(node, lambda admin: admin.recover_partition(("t", 0), topic_id="id"))
+    with pytest.raises(InvalidRequest, match="name an incident together"):
+        ask(node, lambda admin: admin.recover_partition(("t", 0), leader_epoch=7))
+    assert len(node.requests) == 1
 
 
 def test_elections_tell_what_moved_and_what_did_not() -> None:
@@ -209,6 +223,7 @@ def test_every_other_answer_becomes_a_value() -> None:
     node = ScriptedNode(
         ListTopics=admin_pb2.ListTopicsResponse(topics=[admin_pb2.TopicListing(name="t", topic_id="id")]),
         DescribeTopic=admin_pb2.DescribeTopicResponse(topic=topic_message()),
+        AlterConfigs=admin_pb2.AlterConfigsResponse(topic_id="id"),
         CreatePartitions=admin_pb2.CreatePartitionsResponse(topic=topic_message()),
         DescribeCluster=admin_pb2.DescribeClusterResponse(
             cluster_id="c",
@@ -234,6 +249,7 @@ def test_every_other_answer_becomes_a_value() -> None:
         assert await admin.list_topics() == [types.TopicListing("t", "id", 0, 0)]
         assert (await admin.describe_topic("t")).partitions[0].isr == (1, 2)
         assert len((await admin.create_partitions("t", 2)).partitions) == 2
+        assert node.requests[-1].topic_id == "id", "a copy does not reach the next topic of that name"
         cluster = await admin.describe_cluster()
         assert (cluster.controller, cluster.brokers[0].is_fenced, cluster.controllers[0].node_id) == (
             None,

@@ -13,8 +13,12 @@ from quorate.client.impatient_admin import ImpatientAdmin
 from quorate.errors import (
     ControllerMoved,
     InvalidTopic,
+    InvalidUpdateVersion,
     NoController,
+    QuorateError,
+    RecoveryRefused,
     Unavailable,
+    UnknownTopicOrPartition,
     VoterChangeRefused,
 )
 from quorate.v1 import admin_pb2
@@ -103,6 +107,124 @@ def test_change_that_may_have_been_made_is_never_said_to_be_undone() -> None:
     transport = ScriptedTransport(a=first(1, dead, leaderless), b=leaderless)
     with pytest.raises(ControllerMoved, match="nobody leads"):
         on(transport, lambda connection: connection.delete_topic("id"))
+
+
+def test_refusal_after_an_attempt_without_an_answer_is_not_the_word_on_that_one() -> None:
+    """It may be the very reason: the partition is recovered, the topic gone, the setting changed."""
+    refuses: Behaviour = lambda _: RecoveryRefused("there was another election")  # noqa: E731
+    request = admin_pb2.RecoverPartitionRequest(leader_epoch=1)
+    request.partition.topic_id = "id"
+
+    def told(*nodes: Behaviour) -> QuorateError:
+        transport = ScriptedTransport(**dict(zip("ab", nodes, strict=False)))
+        with pytest.raises(QuorateError) as caught:
+            on(transport, lambda connection: connection.recover_partition(request))
+        return caught.value
+
+    lost = told(dead, refuses)
+    assert isinstance(lost, ControllerMoved)
+    assert "an earlier attempt may have been carried out; asked again, the answer is RECOVERY_REFUSED" in str(
+        lost
+    )
+    assert isinstance(told(refuses), RecoveryRefused)
+    assert isinstance(told(leaderless, refuses), RecoveryRefused), "the first has said that it did nothing"
+
+
+def test_refusal_of_a_question_is_what_it_is_whatever_came_before() -> None:
+    transport = ScriptedTransport(a=dead, b=lambda _: InvalidTopic("bad"))
+    with pytest.raises(InvalidTopic):
+        on(transport, describe)
+
+
+class _Settings:
+    """Of a topic; ``faster``: how often somebody changes them between a look and a change."""
+
+    def __init__(self, *, faster: int) -> None:
+        self.epoch = 5
+        self._faster = faster
+
+    def __call__(self, request: Any) -> Any:
+        if not request.changes:
+            seen = self.epoch
+            if self._faster:
+                self._faster -= 1
+                self.epoch += 1
+            return admin_pb2.AlterConfigsResponse(topic_id="id", config_epoch=seen)
+        assert request.topic_id == "id"
+        if request.config_epoch != self.epoch:
+            return InvalidUpdateVersion("they have changed")
+        self.epoch += 1
+        entry = admin_pb2.ConfigEntry(name="a", value=request.changes[0].value)
+        return admin_pb2.AlterConfigsResponse(configs=[entry])
+
+
+def _alteration(**more: Any) -> admin_pb2.AlterConfigsRequest:
+    change = admin_pb2.ConfigChange(name="a", value="1")
+    return admin_pb2.AlterConfigsRequest(topic="t", changes=[change], **more)
+
+
+@pytest.mark.parametrize("faster", [0, 1, 4])
+def test_settings_that_somebody_else_has_changed_meanwhile_are_looked_at_again(faster: int) -> None:
+    transport = ScriptedTransport(a=_Settings(faster=faster))
+    [entry] = on(transport, lambda connection: connection.alter_configs(_alteration()))
+    assert entry.value == "1"
+    assert len(transport.requests) == 2 * (faster + 1)
+
+
+def test_settings_that_change_all_the_time_are_given_up() -> None:
+    transport = ScriptedTransport(a=_Settings(faster=100))
+    with pytest.raises(InvalidUpdateVersion):
+        on(transport, lambda connection: connection.alter_configs(_alteration()))
+
+
+def test_change_of_settings_that_somebody_has_looked_at_himself_is_not_based_on_others() -> None:
+    transport = ScriptedTransport(a=_Settings(faster=0))
+    request = _alteration(topic_id="id", config_epoch=4)
+    with pytest.raises(InvalidUpdateVersion):
+        on(transport, lambda connection: connection.alter_configs(request))
+    assert len(transport.requests) == 1
+
+
+def test_change_of_settings_that_may_have_been_made_is_not_made_anew() -> None:
+    """The second look would see what the first attempt has done, and take it for somebody else's."""
+    settings = _Settings(faster=0)
+    lost: list[int] = []
+
+    def loses_the_first_answer(request: Any) -> Any:
+        answer = settings(request)
+        if request.changes and not lost:
+            lost.append(settings.epoch)
+            return Unavailable("died with the answer")
+        return answer
+
+    transport = ScriptedTransport(a=loses_the_first_answer, b=settings)
+    with pytest.raises(ControllerMoved, match="INVALID_UPDATE_VERSION"):
+        on(transport, lambda connection: connection.alter_configs(_alteration()))
+    assert lost == [settings.epoch], "no other attempt was carried out"
+
+
+def test_recovery_is_of_the_incident_that_is_there_when_it_is_asked_for() -> None:
+    described = admin_pb2.TopicDescription(name="t", topic_id="id")
+    described.partitions.add(partition=0, leader_epoch=3)
+    described.partitions.add(partition=1, leader_epoch=8)
+
+    def answers(request: Any) -> Any:
+        if isinstance(request, admin_pb2.DescribeTopicRequest):
+            return admin_pb2.DescribeTopicResponse(topic=described)
+        return admin_pb2.RecoverPartitionResponse(leader=1)
+
+    def request(number: int) -> admin_pb2.RecoverPartitionRequest:
+        return admin_pb2.RecoverPartitionRequest(
+            partition=admin_pb2.PartitionName(topic="t", partition=number), accept_missing_replicas=True
+        )
+
+    transport = ScriptedTransport(a=answers)
+    on(transport, lambda connection: connection.recover_partition(request(1)))
+    sent = transport.requests[-1]
+    assert (sent.partition.topic_id, sent.partition.partition, sent.leader_epoch) == ("id", 1, 8)
+    assert sent.accept_missing_replicas
+    with pytest.raises(UnknownTopicOrPartition, match="partitions 0 to 1, not 2"):
+        on(transport, lambda connection: connection.recover_partition(request(2)))
 
 
 @pytest.mark.parametrize("trouble", [dead, silent])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorate.console import waiting
+from quorate.console import confirming, waiting
 from quorate.console.main import main
 from quorate.errors import InvalidConfig, NoController
 from quorate.v1 import admin_pb2, errors_pb2
@@ -239,13 +239,48 @@ def test_moves_under_way_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: Cap
 
 
 def test_recovery_needs_somebody_who_means_it(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
-    fake = FakeAdministration(recover_partition=None).install(monkeypatch)
+    fake = FakeAdministration(describe_topic=offline(), recover_partition=None).install(monkeypatch)
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     assert main(["partition", "recover", "t:0"]) == 2
     told = capsys.readouterr().err
     assert "ACKNOWLEDGED RECORDS MAY BE LOST" in told
     assert "--yes" in told
-    assert fake.calls == []
+    assert fake.asked("recover_partition") == []
+
+
+def offline() -> admin_pb2.TopicDescription:
+    partition = admin_pb2.PartitionDescription(partition=0, leader_epoch=7)
+    return admin_pb2.TopicDescription(name="t", topic_id="id", partitions=[partition])
+
+
+def test_recovery_is_of_the_incident_that_was_there_before_the_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    fake = FakeAdministration(
+        describe_topic=offline(), recover_partition=admin_pb2.RecoverPartitionResponse(leader=1)
+    ).install(monkeypatch)
+    asked: list[str] = []
+
+    def confirm(told: str, *_: str, **__: object) -> None:
+        asked.extend(name for name, _ in fake.calls)
+        assert "t:0, leader epoch 7: ACKNOWLEDGED" in told
+
+    monkeypatch.setattr(confirming, "confirm", confirm)
+    assert main(["partition", "recover", "t:0"]) == 0
+    assert asked == ["describe_topic"]
+    [request] = fake.asked("recover_partition")
+    assert (request.partition.topic_id, request.leader_epoch) == ("id", 7)
+    assert "BROKER" not in capsys.readouterr().out, "it was done before: nobody was asked"
+
+
+def test_recovery_of_a_partition_that_there_is_not_is_refused_before_the_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    FakeAdministration(describe_topic=offline()).install(monkeypatch)
+    assert main(["partition", "recover", "t:1"]) == 1
+    told = capsys.readouterr().err
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in told
+    assert "ACKNOWLEDGED" not in told
 
 
 def test_recovery_tells_what_each_replica_had(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
@@ -254,7 +289,7 @@ def test_recovery_tells_what_each_replica_had(monkeypatch: pytest.MonkeyPatch, c
         admin_pb2.RecoveryCandidate(broker_id=2, is_missing=True),
     ]
     answer = admin_pb2.RecoverPartitionResponse(leader=1, candidates=candidates)
-    fake = FakeAdministration(recover_partition=answer).install(monkeypatch)
+    fake = FakeAdministration(describe_topic=offline(), recover_partition=answer).install(monkeypatch)
     options = ["--leader", "1", "--accept-missing-replicas", "--yes"]
     document = json_of(capsys, "partition", "recover", "t:0", *options)
     assert document["leader"] == 1

@@ -66,6 +66,7 @@ def rebalanced(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> FakeAdministr
         "list_reassignments": [[]],
         "reassign_partitions": None,
         "elect_preferred_leaders": admin_pb2.ElectPreferredLeadersResponse(),
+        "describe_configs": admin_pb2.AlterConfigsResponse(),
         "alter_configs": [],
     }
     return FakeAdministration(**(defaults | answers)).install(monkeypatch)
@@ -118,7 +119,7 @@ def test_no_more_partitions_move_at_a_time_than_was_said(
 def test_throttle_of_a_rebalancing_is_lifted_when_it_is_done(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
-    fake = executed(monkeypatch, list_reassignments=[[], [], []], alter_configs=[[], [], []])
+    fake = executed(monkeypatch, list_reassignments=[[], [], []], alter_configs=[[], []])
     json_of(capsys, "cluster", "rebalance", "--execute", "--throttle", "10MiB")
     assert throttles(fake) == ["10MiB", None]
 
@@ -130,7 +131,12 @@ def test_throttle_that_somebody_had_set_before_is_in_force_again_afterwards(
         admin_pb2.ConfigEntry(name=THROTTLE, value="5242880", source=admin_pb2.CONFIG_SOURCE_CLUSTER),
         admin_pb2.ConfigEntry(name="other", value="1", source=admin_pb2.CONFIG_SOURCE_CLUSTER),
     ]
-    fake = executed(monkeypatch, list_reassignments=[[], [], []], alter_configs=[before, [], []])
+    fake = executed(
+        monkeypatch,
+        list_reassignments=[[], [], []],
+        describe_configs=admin_pb2.AlterConfigsResponse(configs=before),
+        alter_configs=[[], []],
+    )
     json_of(capsys, "cluster", "rebalance", "--execute", "--throttle", "10MiB")
     assert throttles(fake) == ["10MiB", "5242880"]
 
@@ -140,7 +146,7 @@ def test_rebalancing_that_is_not_ended_leaves_its_throttle_to_the_moves_and_says
 ) -> None:
     """What was begun goes on, and without the bound it would take all that there is."""
     running: list[Any] = [[], [], moving(0), NoController("nobody leads")]
-    fake = executed(monkeypatch, list_reassignments=running, alter_configs=[[], []])
+    fake = executed(monkeypatch, list_reassignments=running, alter_configs=[[]])
     assert main(["cluster", "rebalance", "--execute", "--throttle", "10MiB"]) == 1
     assert throttles(fake) == ["10MiB"]
     told = capsys.readouterr().err

@@ -9,11 +9,14 @@ from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.alter_configs import alter_configs
 from quorate.controller.alter_partition import alter_partition
 from quorate.controller.brokers import fence_broker
+from quorate.controller.cluster_description import describe_cluster
 from quorate.controller.partition_counts import create_partitions
+from quorate.controller.topic_descriptions import describe_topic
 from quorate.core.ids import BrokerId
 from quorate.errors import (
     InvalidConfig,
     InvalidRequest,
+    InvalidUpdateVersion,
     NotEnoughReplicas,
     UnknownTopicOrPartition,
 )
@@ -65,7 +68,7 @@ def test_what_all_topics_share_is_set_for_the_cluster_alone() -> None:
 def test_setting_that_is_named_twice_is_refused() -> None:
     cluster = SmallCluster()
     change = admin_pb2.ConfigChange(name="retention.ms", value="1")
-    request = admin_pb2.AlterConfigsRequest(changes=[change, change])
+    request = admin_pb2.AlterConfigsRequest(changes=[change, change], config_epoch=0)
     with pytest.raises(InvalidRequest, match="twice"):
         alter_configs(
             cluster.image, request, next_offset=cluster.next_offset, is_heard=lambda _broker_id: True
@@ -77,14 +80,104 @@ def test_unknown_topic_is_refused() -> None:
         SmallCluster().configure("t", {"retention.ms": "1d"})
 
 
-def test_change_to_the_value_in_force_writes_nothing() -> None:
+def test_a_check_and_a_look_write_nothing() -> None:
     cluster = SmallCluster()
     cluster.create("t", configs={"retention.ms": "1d"})
     offset = cluster.image.offset
-    cluster.configure("t", {"retention.ms": "24h"})
-    cluster.configure("t", {"segment.bytes": None})
     cluster.configure("t", {"retention.ms": "2d"}, validate_only=True)
+    cluster.configure("t", {})
     assert cluster.image.offset == offset
+
+
+# --- copies that arrive late, and for others
+
+
+def _put(cluster: SmallCluster, request: admin_pb2.AlterConfigsRequest) -> admin_pb2.AlterConfigsResponse:
+    return cluster.commit(
+        alter_configs(
+            cluster.image, request, next_offset=cluster.next_offset, is_heard=lambda _broker_id: True
+        )
+    )
+
+
+@pytest.mark.parametrize("name", ["t", ""])
+def test_a_copy_of_a_change_is_refused_once_there_was_another(name: str) -> None:
+    """Also where the setting is back at the value that the copy was based on."""
+    cluster = SmallCluster()
+    cluster.create("t")
+    late = cluster.alteration(name, {UNCLEAN: "true", MIN_ISR: "1"})
+    _put(cluster, late)
+    cluster.configure(name, {UNCLEAN: None, MIN_ISR: None})
+    offset = cluster.image.offset
+    with pytest.raises(InvalidUpdateVersion, match="is based on 0") as refused:
+        _put(cluster, late)
+    assert refused.value.facts["config_epoch"] == 4
+    assert cluster.image.offset == offset
+
+
+def test_a_change_that_is_in_force_is_answered_again() -> None:
+    cluster = SmallCluster()
+    cluster.create("t")
+    request = cluster.alteration("t", {UNCLEAN: "true"})
+    first = _put(cluster, request)
+    offset = cluster.image.offset
+    assert _put(cluster, request) == first
+    assert first.config_epoch == cluster.topic().config_epoch == 1
+    assert cluster.image.offset == offset
+
+
+def test_a_change_to_what_is_in_force_puts_an_end_to_those_before_it() -> None:
+    """Somebody has given up waiting for the other one, and makes sure: nothing is different, and it holds."""
+    cluster = SmallCluster()
+    cluster.create("t", configs={UNCLEAN: "false"})
+    cluster.events.clear()
+    late = cluster.alteration("t", {UNCLEAN: "true"})
+    cluster.configure("t", {UNCLEAN: "false"})
+    assert cluster.events == []
+    with pytest.raises(InvalidUpdateVersion):
+        _put(cluster, late)
+
+
+def test_a_copy_of_a_change_does_not_reach_the_next_topic_of_the_name() -> None:
+    cluster = SmallCluster()
+    cluster.create("t")
+    late = cluster.alteration("t", {UNCLEAN: "true"})
+    cluster.delete("t")
+    cluster.create("t")
+    with pytest.raises(UnknownTopicOrPartition):
+        _put(cluster, late)
+
+
+def test_a_change_says_what_it_is_based_on() -> None:
+    cluster = SmallCluster()
+    cluster.create("t")
+    change = admin_pb2.ConfigChange(name="segment.bytes", value="1MiB")
+    for request, missing in (
+        (admin_pb2.AlterConfigsRequest(changes=[change]), "config epoch"),
+        (admin_pb2.AlterConfigsRequest(topic="t", changes=[change], config_epoch=0), "topic's id"),
+        (
+            admin_pb2.AlterConfigsRequest(topic="t", topic_id=cluster.topic().topic_id, changes=[change]),
+            "config epoch",
+        ),
+        (admin_pb2.AlterConfigsRequest(topic_id=cluster.topic().topic_id), "without the topic's name"),
+    ):
+        with pytest.raises(InvalidRequest, match=missing):
+            _put(cluster, request)
+
+
+def test_a_look_tells_what_a_change_has_to_name() -> None:
+    cluster = SmallCluster()
+    cluster.create("t", configs={"segment.bytes": "1MiB"})
+    cluster.configure("", {"segment.bytes": "2MiB", MIN_ISR: "1"})
+    seen = _put(cluster, admin_pb2.AlterConfigsRequest(topic="t"))
+    assert (seen.topic_id, seen.config_epoch) == (cluster.topic().topic_id, 1)
+    described = describe_topic(cluster.image, admin_pb2.DescribeTopicRequest(name="t")).topic
+    assert described.config_epoch == 1
+    seen = _put(cluster, admin_pb2.AlterConfigsRequest())
+    assert (seen.topic_id, seen.config_epoch) == ("", 2)
+    assert describe_cluster(cluster.image, controller=None, controllers=()).config_epoch == 2
+    checked = _put(cluster, cluster.alteration("", {MIN_ISR: "2"}, validate_only=True))
+    assert checked.config_epoch == 2, "the change itself has to name this one"
 
 
 # --- MinISR
@@ -180,8 +273,7 @@ def test_min_isr_cannot_be_changed_while_the_leader_has_not_spoken_to_this_contr
     cluster = SmallCluster()
     cluster.create("t", [1, 2, 3])
     cluster.set_partition(isr=[1], elr=[2])
-    change = admin_pb2.ConfigChange(name=MIN_ISR, value="1")
-    request = admin_pb2.AlterConfigsRequest(topic="t", changes=[change])
+    request = cluster.alteration("t", {MIN_ISR: "1"})
     with pytest.raises(NotEnoughReplicas, match="only the brokers 1, 2 are known to hold all"):
         alter_configs(
             cluster.image, request, next_offset=cluster.next_offset, is_heard=lambda each: each != 1
@@ -281,8 +373,7 @@ def test_durability_is_not_weakened_before_every_member_has_spoken_to_this_contr
     """After an outage of everything, all brokers are active on record, and all may have lost power."""
     cluster = SmallCluster(2)
     cluster.create("t", [1, 2], configs={"durability": "fsync"})
-    change = admin_pb2.ConfigChange(name="durability", value="replicated")
-    request = admin_pb2.AlterConfigsRequest(topic="t", changes=[change])
+    request = cluster.alteration("t", {"durability": "replicated"})
     with pytest.raises(NotEnoughReplicas, match="broker 2 is away"):
         alter_configs(
             cluster.image, request, next_offset=cluster.next_offset, is_heard=lambda each: each == 1

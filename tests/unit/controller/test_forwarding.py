@@ -17,6 +17,7 @@ from quorate.core.transport import methods_of
 from quorate.errors import (
     ControllerError,
     ControllerMoved,
+    InvalidRequest,
     NoController,
     NotController,
     QuorateError,
@@ -82,17 +83,22 @@ def simulate(scenario: Callable[[Simulation], Awaitable[T]]) -> T:
     return run_simulation(scenario, seed=1, time_limit_s=600)
 
 
-def test_a_repeated_delete_means_the_topic_that_had_the_name_at_first() -> None:
-    """Rule 43: the first attempt may have deleted it, and somebody made another one of that name since."""
+@pytest.mark.parametrize(
+    ("method", "request_"),
+    [
+        ("DeleteTopic", admin_pb2.DeleteTopicRequest(name="orders")),
+        ("AlterConfigs", admin_pb2.AlterConfigsRequest(topic="orders")),
+        ("RecoverPartition", admin_pb2.RecoverPartitionRequest()),
+    ],
+)
+def test_what_a_change_is_based_on_is_not_filled_in_here(method: str, request_: Any) -> None:
+    """Rule 43: a late copy of what the client has sent would get it as well, and mean the next topic."""
 
     async def scenario(simulation: Simulation) -> None:
-        described = admin_pb2.DescribeTopicResponse()
-        described.topic.topic_id = "first"
-        deleted = admin_pb2.DeleteTopicResponse(topic_id="first")
-        world = _World(simulation, described, Unavailable("the answer is lost"), deleted)
-        await world.ask("DeleteTopic", admin_pb2.DeleteTopicRequest(name="orders"))
-        deletes = [request for method, request in world.attempts if method == "DeleteTopic"]
-        assert [request.topic_id for request in deletes] == ["first", "first"]
+        world = _World(simulation, InvalidRequest("what is it based on?"))
+        with pytest.raises(InvalidRequest):
+            await world.ask(method, request_)
+        assert world.attempts == [(method, request_)]
 
     simulate(scenario)
 

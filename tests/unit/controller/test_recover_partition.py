@@ -10,7 +10,7 @@ from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.recover import ReplicaEnd, recover_partition, replicas_to_ask
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
-from quorate.errors import RecoveryRefused
+from quorate.errors import InvalidRequest, RecoveryRefused, UnknownTopicOrPartition
 from quorate.metadata.image import NO_LEADER, Recovery
 from quorate.v1.admin_pb2 import PartitionName, RecoverPartitionRequest, RecoverPartitionResponse
 
@@ -34,11 +34,25 @@ def recover(
     leader: int | None = None,
     accept_missing: bool = True,
 ) -> RecoverPartitionResponse:
-    request = RecoverPartitionRequest(
-        partition=PartitionName(topic="t", partition=0),
+    return send(cluster, of_now(cluster, leader=leader, accept_missing=accept_missing), ends)
+
+
+def of_now(
+    cluster: SmallCluster, *, leader: int | None = None, accept_missing: bool = True
+) -> RecoverPartitionRequest:
+    """Of somebody who has just looked at the partition."""
+    before = cluster.partition()
+    return RecoverPartitionRequest(
+        partition=PartitionName(topic="t", topic_id=before.topic_id, partition=0),
         leader=leader,
         accept_missing_replicas=accept_missing,
+        leader_epoch=before.leader_epoch,
     )
+
+
+def send(
+    cluster: SmallCluster, request: RecoverPartitionRequest, ends: Mapping[int, tuple[int, int]]
+) -> RecoverPartitionResponse:
     log_ends = {
         BrokerId(broker_id): ReplicaEnd(LeaderEpoch(epoch), Offset(end))
         for broker_id, (epoch, end) in ends.items()
@@ -98,6 +112,58 @@ def test_the_best_replica_is_not_passed_over_because_it_is_fenced(cluster: Small
 def test_somebody_has_to_have_answered(cluster: SmallCluster) -> None:
     with pytest.raises(RecoveryRefused, match="no replica that could be asked"):
         recover(cluster, {})
+
+
+def test_a_copy_is_refused_in_the_next_incident(cluster: SmallCluster) -> None:
+    """All but one are away again; what was acknowledged meanwhile is with them."""
+    late = of_now(cluster)
+    send(cluster, late, {2: (5, 10), 3: (5, 10)})
+    cluster.set_partition(isr=[], elr=[], leader=NO_LEADER)
+    offset = cluster.image.offset
+    with pytest.raises(RecoveryRefused, match="in leader epoch 3, and the request is about epoch 1"):
+        send(cluster, late, {3: (5, 10)})
+    assert cluster.image.offset == offset
+    assert send(cluster, of_now(cluster), {3: (5, 10)}).leader == 3
+
+
+def test_a_copy_is_answered_while_the_leader_is_the_one_that_was_elected(cluster: SmallCluster) -> None:
+    request = of_now(cluster)
+    send(cluster, request, {2: (5, 10), 3: (5, 10)})
+    after = cluster.partition()
+    assert send(cluster, request, {}) == RecoverPartitionResponse(leader=2)
+    assert cluster.partition() is after
+    # Nobody has elected the one that this request wants.
+    request.leader = 3
+    with pytest.raises(RecoveryRefused, match="there was another election"):
+        send(cluster, request, {2: (5, 10), 3: (5, 10)})
+
+
+def test_a_clean_election_ends_the_incident_too(cluster: SmallCluster) -> None:
+    late = of_now(cluster)
+    cluster.set_partition(leader=1)
+    with pytest.raises(RecoveryRefused, match="there was another election"):
+        send(cluster, late, {2: (5, 10), 3: (5, 10)})
+
+
+def test_a_copy_does_not_reach_the_next_topic_of_the_name(cluster: SmallCluster) -> None:
+    late = of_now(cluster)
+    cluster.delete()
+    cluster.create("t", [1, 2, 3])
+    cluster.set_partition(isr=[1], leader=NO_LEADER)
+    assert cluster.partition().leader_epoch == late.leader_epoch
+    with pytest.raises(UnknownTopicOrPartition):
+        send(cluster, late, {2: (5, 10), 3: (5, 10)})
+
+
+@pytest.mark.parametrize("missing", ["topic_id", "leader_epoch"])
+def test_a_recovery_names_its_incident(cluster: SmallCluster, missing: str) -> None:
+    request = of_now(cluster)
+    if missing == "topic_id":
+        request.partition.ClearField("topic_id")
+    else:
+        request.ClearField("leader_epoch")
+    with pytest.raises(InvalidRequest, match="names the topic's id and the leader epoch"):
+        send(cluster, request, {2: (5, 10), 3: (5, 10)})
 
 
 def test_a_partition_that_is_led_is_left_alone() -> None:

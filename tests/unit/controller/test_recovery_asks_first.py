@@ -14,7 +14,7 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.controller.administration import Administration
 from quorate.controller.brokers import register_broker
 from quorate.controller.decision import Decision
-from quorate.controller.recover import ReplicaEnd
+from quorate.controller.recover import ReplicaEnd, recover_partition
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset
 from quorate.errors import RecoveryRefused
 from quorate.metadata.image import MetadataImage, PartitionImage
@@ -45,7 +45,16 @@ class _LogEnds:
         return {each: ReplicaEnd(LeaderEpoch(0), Offset(5)) for each in broker_ids}
 
 
+def _of_now(cluster: SmallCluster) -> admin_pb2.RecoverPartitionRequest:
+    before = cluster.partition()
+    partition = admin_pb2.PartitionName(topic="t", topic_id=before.topic_id, partition=0)
+    return admin_pb2.RecoverPartitionRequest(
+        partition=partition, accept_missing_replicas=True, leader_epoch=before.leader_epoch
+    )
+
+
 def _recover(cluster: SmallCluster, meanwhile: Callable[[], object]) -> Any:
+    request = _of_now(cluster)
     active: Any = _Active(cluster)
     log_ends: Any = _LogEnds(meanwhile)
     quorum: Any = _NoQuorum()
@@ -60,8 +69,6 @@ def _recover(cluster: SmallCluster, meanwhile: Callable[[], object]) -> Any:
             default_partition_count=1,
             is_heard=lambda _broker_id: True,
         )
-        partition = admin_pb2.PartitionName(topic="t", partition=0)
-        request = admin_pb2.RecoverPartitionRequest(partition=partition, accept_missing_replicas=True)
         return await administration.call("RecoverPartition", request.SerializeToString())
 
     return admin_pb2.RecoverPartitionResponse.FromString(run_simulation(scenario, seed=1))
@@ -98,3 +105,14 @@ def test_a_broker_that_registered_again_meanwhile_has_not_answered() -> None:
     cluster = _lost()
     with pytest.raises(RecoveryRefused, match="changed while they were asked"):
         _recover(cluster, lambda: _come_back(cluster, "third"))
+
+
+def test_a_copy_that_was_carried_out_while_the_replicas_were_asked_is_answered() -> None:
+    cluster = _lost()
+    ends = {BrokerId(1): ReplicaEnd(LeaderEpoch(0), Offset(5))}
+
+    def meanwhile() -> None:
+        cluster.commit(recover_partition(cluster.image, _of_now(cluster), log_ends=ends))
+
+    assert _recover(cluster, meanwhile).leader == 1
+    assert len(cluster.partition().unclean_leader_epochs) == 1

@@ -7,13 +7,13 @@ import pytest
 from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.topic_descriptions import describe_topic, list_topics
 from quorate.controller.topics import confirm_topics_removed, delete_topic
-from quorate.core.ids import BrokerId
+from quorate.core.ids import BrokerId, TopicId
 from quorate.errors import InvalidRequest, StaleBrokerEpoch, UnknownTopicOrPartition
 from quorate.v1 import admin_pb2, controller_pb2
 
 
 def delete(cluster: SmallCluster, *, name: str = "", topic_id: str = "") -> str:
-    request = admin_pb2.DeleteTopicRequest(name=name, topic_id=topic_id)
+    request = admin_pb2.DeleteTopicRequest(name=name, topic_id=topic_id or cluster.topic(name).topic_id)
     return cluster.commit(delete_topic(cluster.image, request, now_ms=77)).topic_id
 
 
@@ -54,22 +54,43 @@ def test_name_is_free_at_once_and_the_next_topic_is_another_one() -> None:
     assert cluster.topic().topic_id == new
 
 
-def test_repeated_deletion_by_id_succeeds_and_by_name_says_that_there_is_none() -> None:
+def test_repeated_deletion_succeeds() -> None:
     cluster = SmallCluster()
-    deleted = cluster.create().topic_id
+    deleted = TopicId(cluster.create().topic_id)
     delete(cluster, name="t", topic_id=deleted)
     offset = cluster.image.offset
     assert delete(cluster, name="t", topic_id=deleted) == deleted
     assert cluster.image.offset == offset
     with pytest.raises(UnknownTopicOrPartition):
-        delete(cluster, name="t")
-    with pytest.raises(UnknownTopicOrPartition):
         delete(cluster, name="other", topic_id=deleted)
+    for broker_id in sorted(cluster.image.removed_topics[deleted].broker_ids):
+        confirm(cluster, broker_id, deleted)
+    assert delete(cluster, topic_id=deleted) == deleted, "also when no disk holds anything of it"
 
 
-def test_deletion_needs_a_name_or_an_id() -> None:
-    with pytest.raises(InvalidRequest, match="both are missing"):
-        delete(SmallCluster())
+@pytest.mark.parametrize("name", ["t", ""])
+def test_deletion_needs_an_id(name: str) -> None:
+    """By name, a copy that arrives late would delete the next topic of that name."""
+    cluster = SmallCluster()
+    cluster.create()
+    request = admin_pb2.DeleteTopicRequest(name=name)
+    with pytest.raises(InvalidRequest, match="by its id"):
+        delete_topic(cluster.image, request, now_ms=77)
+
+
+def test_a_copy_of_a_creation_does_not_bring_the_topic_back() -> None:
+    """Under its own id, with epochs that begin anew (rule 2), when nobody waits for its deletion any more."""
+    cluster = SmallCluster()
+    deleted = cluster.create("t", [1, 2]).topic_id
+    delete(cluster, topic_id=deleted)
+    for expected in ("before", "after"):
+        with pytest.raises(InvalidRequest, match="was used before"):
+            cluster.create("t", [1, 2], drawn_id=deleted)
+        if expected == "before":
+            confirm(cluster, 1, deleted)
+            confirm(cluster, 2, deleted)
+            assert not cluster.image.removed_topics
+    assert cluster.create("t", [1, 2]).topic_id != deleted
 
 
 def test_only_the_present_run_of_a_broker_confirms() -> None:

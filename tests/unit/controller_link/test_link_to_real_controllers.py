@@ -294,7 +294,8 @@ def test_any_broker_administers_the_cluster() -> None:
             await broker.ask("CreateTopic", admin_pb2.CreateTopicRequest(name=f"topic-{number}"))
         listed = await brokers[0].ask("ListTopics", admin_pb2.ListTopicsRequest())
         assert [each.name for each in listed.topics] == ["topic-0", "topic-1", "topic-2"]
-        await brokers[1].ask("DeleteTopic", admin_pb2.DeleteTopicRequest(name="topic-1"))
+        doomed = listed.topics[1].topic_id
+        await brokers[1].ask("DeleteTopic", admin_pb2.DeleteTopicRequest(topic_id=doomed))
         with pytest.raises(UnknownTopicOrPartition):
             await brokers[2].ask("DescribeTopic", admin_pb2.DescribeTopicRequest(name="topic-1"))
         cluster = await brokers[2].ask("DescribeCluster", admin_pb2.DescribeClusterRequest())

@@ -262,7 +262,7 @@ def test_it_cannot_be_deleted() -> None:
     cluster = SmallCluster(3)
     made = make(cluster)
     for request in (
-        admin_pb2.DeleteTopicRequest(name=OFFSETS_TOPIC),
+        admin_pb2.DeleteTopicRequest(name=OFFSETS_TOPIC, topic_id=made),
         admin_pb2.DeleteTopicRequest(topic_id=made),
     ):
         with pytest.raises(InvalidTopic, match="cannot be deleted"):

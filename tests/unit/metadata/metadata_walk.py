@@ -156,8 +156,8 @@ def _create_topic(rng: random.Random, image: MetadataImage) -> MetadataRecord | 
     name = TopicName(f"topic-{rng.randint(0, 5)}")
     topic_id = TopicId(f"{rng.getrandbits(64):022x}")
     # Real ids never repeat; a generator that looks for the simplest example draws zero again and again.
-    is_taken = name in image.topic_ids or topic_id in image.topics or topic_id in image.removed_topics
-    return None if is_taken else topic_record(topic_id, name)
+    used = {*image.topics, *image.removed_topics, *image.forgotten_topics}
+    return None if name in image.topic_ids or topic_id in used else topic_record(topic_id, name)
 
 
 def _remove_topic(rng: random.Random, image: MetadataImage) -> MetadataRecord | None:

@@ -10,6 +10,7 @@ from immutables import Map
 
 from quorate.core.ids import BrokerId, LeaderEpoch, PartitionId, TopicId, TopicName
 from quorate.errors import InconsistentMetadata, UnsupportedFeatureLevel
+from quorate.metadata import delta
 from quorate.metadata.delta import advance, apply_batch
 from quorate.metadata.digest import full_digest
 from quorate.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage, Recovery
@@ -191,6 +192,35 @@ def test_deleted_topic_frees_its_name_and_is_kept_until_every_holder_has_let_go(
         removed = pb.ReplicasRemovedRecord(topic_id=TOPIC, broker_id=broker_id)
         again = applied(again, MetadataRecord(replicas_removed=removed))
     assert not again.removed_topics
+    assert again.forgotten_topics == (TOPIC,)
+    with pytest.raises(InconsistentMetadata, match="was in use"):
+        applied(again, topic_record(TOPIC, TopicName("other")))
+
+
+def test_ids_of_deleted_topics_are_forgotten_in_order_once_there_are_too_many(
+    image: MetadataImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "FORGOTTEN_TOPICS_MAX", 3)
+    ids = [TopicId(f"{number}" * 22) for number in range(5)]
+    for topic_id in ids:
+        image = applied(
+            image,
+            topic_record(topic_id, TopicName("short-lived")),
+            MetadataRecord(remove_topic=pb.RemoveTopicRecord(topic_id=topic_id)),
+        )
+    assert image.forgotten_topics == tuple(ids[-3:])
+    assert image.digest == full_digest(image)
+
+
+def test_every_setting_that_is_written_counts_also_where_it_stays_as_it_was(image: MetadataImage) -> None:
+    for topic_id in (TOPIC, None):
+        after = applied(image, config_record(topic_id, "a", "1"), config_record(topic_id, "a", "1"))
+        after = applied(after, config_record(topic_id, "absent", None))
+        epochs = (after.cluster_config_epoch, after.topics[TOPIC].config_epoch)
+        assert epochs == ((3, 0) if topic_id is None else (0, 3))
+        # What happens to partitions is none of it.
+        after = applied(after, partition_change())
+        assert (after.cluster_config_epoch, after.topics[TOPIC].config_epoch) == epochs
 
 
 def test_holders_of_a_deleted_topic_are_listed_in_order(image: MetadataImage) -> None:

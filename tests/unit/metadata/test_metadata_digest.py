@@ -134,13 +134,22 @@ def test_every_field_changes_the_digest(thing: Any) -> None:
 
 def test_every_scalar_of_the_image_changes_the_digest() -> None:
     image = _image_with()
-    names = ["feature_level", "cluster_id", "default_replication_factor", "next_producer_id"]
+    names = [
+        "feature_level",
+        "cluster_id",
+        "default_replication_factor",
+        "next_producer_id",
+        "cluster_config_epoch",
+        "forgotten_topics",
+    ]
     changed = [dataclasses.replace(image, **{name: _another(getattr(image, name))}) for name in names]
     changed.append(dataclasses.replace(image, cluster_configs=image.cluster_configs.set("key", "2")))
     topic = dataclasses.replace(image.topics[TOPIC], configs=Map({"key": "2"}))
     changed.append(dataclasses.replace(image, topics=image.topics.set(TOPIC, topic)))
     renamed = dataclasses.replace(image.topics[TOPIC], name=TopicName("other"))
     changed.append(dataclasses.replace(image, topics=image.topics.set(TOPIC, renamed)))
+    reconfigured = dataclasses.replace(image.topics[TOPIC], config_epoch=1)
+    changed.append(dataclasses.replace(image, topics=image.topics.set(TOPIC, reconfigured)))
     assert len({full_digest(image), *map(full_digest, changed)}) == 1 + len(changed)
 
 

@@ -58,7 +58,9 @@ LEVEL_1 = {
         "cache_witness=6 device_witness=7",
     ],
     "RemovedTopicSnapshotRecord": ["topic_id=1 name=2 removed_at_ms=3 broker_ids=4"],
-    "SnapshotRecord": ["metadata=1 broker=2 removed_topic=3"],
+    "ConfigEpochSnapshotRecord": ["topic_id=1 config_epoch=2"],
+    "ForgottenTopicsSnapshotRecord": ["topic_ids=1"],
+    "SnapshotRecord": ["metadata=1 broker=2 removed_topic=3 config_epoch=4 forgotten_topics=5"],
     "RecoveryState": ["RECOVERY_STATE_UNSPECIFIED=0 RECOVERY_STATE_NORMAL=1 RECOVERY_STATE_RECOVERING=2"],
     "ConfigResource": ["CONFIG_RESOURCE_UNSPECIFIED=0 CONFIG_RESOURCE_TOPIC=1 CONFIG_RESOURCE_CLUSTER=2"],
 }

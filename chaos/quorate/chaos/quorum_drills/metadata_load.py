@@ -117,8 +117,15 @@ class MetadataLoad:
     async def _write(self, entry: TopicEntry, voter: str) -> None:
         value = self._ledger.writing(entry)
         change = admin_pb2.ConfigChange(name=REGISTER, value=str(value))
-        request = admin_pb2.AlterConfigsRequest(topic=entry.name, changes=[change])
+        look = admin_pb2.AlterConfigsRequest(topic=entry.name, validate_only=True)
         try:
+            seen = await self._voters.administer(voter, "AlterConfigs", look)
+            request = admin_pb2.AlterConfigsRequest(
+                topic=entry.name,
+                topic_id=seen.topic_id,
+                config_epoch=seen.config_epoch,
+                changes=[change],
+            )
             await self._voters.administer(voter, "AlterConfigs", request)
         except QuorateError as error:
             if error.outcome_unknown:

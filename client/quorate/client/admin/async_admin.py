@@ -61,6 +61,7 @@ from quorate.client.transport import client_transport
 from quorate.core.clock import Clock, SystemClock
 from quorate.core.ids import TopicPartition
 from quorate.core.transport import Transport
+from quorate.errors import InvalidRequest
 from quorate.v1 import admin_pb2
 
 __all__ = ["AsyncAdmin"]
@@ -326,13 +327,27 @@ class AsyncAdmin:
         *,
         leader: int | None = None,
         accept_missing_replicas: bool = False,
+        topic_id: str | None = None,
+        leader_epoch: int | None = None,
     ) -> RecoveryResult:
-        """The last resort for a partition whose ISR and ELR are gone: acknowledged records may be lost."""
+        """The last resort for a partition whose ISR and ELR are gone: acknowledged records may be lost.
+
+        ``topic_id`` and ``leader_epoch``: of the description on which it was decided; after another
+        election it is refused then. Without both: of the partition as it is now. A program that calls again
+        after an error gives them, or it may give up records in an incident that nobody has looked at.
+        """
         request = admin_pb2.RecoverPartitionRequest(
             partition=name_of(partition),
             leader=check_integer_or_none("leader", leader, bits=32),
             accept_missing_replicas=accept_missing_replicas,
+            leader_epoch=check_integer_or_none("leader_epoch", leader_epoch, bits=32),
         )
+        if (topic_id is None) != (leader_epoch is None):
+            raise InvalidRequest(
+                "topic_id and leader_epoch name an incident together: one of them is missing"
+            )
+        if topic_id is not None:
+            request.partition.topic_id = check_text("topic_id", topic_id)
         return recovery_from(await self._calls.recover_partition(request))
 
     # -- brokers

@@ -215,10 +215,16 @@ class Admin:
         *,
         leader: int | None = None,
         accept_missing_replicas: bool = False,
+        topic_id: str | None = None,
+        leader_epoch: int | None = None,
     ) -> RecoveryResult:
         return self._run(
             self._admin.recover_partition(
-                partition, leader=leader, accept_missing_replicas=accept_missing_replicas
+                partition,
+                leader=leader,
+                accept_missing_replicas=accept_missing_replicas,
+                topic_id=topic_id,
+                leader_epoch=leader_epoch,
             )
         )
 

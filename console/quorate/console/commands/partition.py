@@ -265,25 +265,29 @@ def recover(
     For a partition whose ISR and ELR are gone for good. Acknowledged records may be lost, and consumers may
     have read records that are no longer there. If any former member can be brought back, do that instead.
     """
+    from quorate.client.admin_calls import incident_of
     from quorate.console.confirming import confirm
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
     from quorate.v1 import admin_pb2
 
     topic, number = parse_partition(name, hint="TOPIC:PARTITION")
-    confirm(
-        f"{name}: ACKNOWLEDGED RECORDS MAY BE LOST FOR EVER.\n"
-        "Recover a partition only if the replicas that held all of its records will not come back.",
-        f"Recover {name}, and accept the loss?",
-        otherwise=f"{name} was not recovered, and nothing was lost by it",
-        yes=yes,
-    )
     request = admin_pb2.RecoverPartitionRequest(
         partition=admin_pb2.PartitionName(topic=topic, partition=number),
         leader=leader,
         accept_missing_replicas=accept_missing_replicas,
     )
-    answer = with_connection(session.bootstrap, lambda connection: connection.recover_partition(request))
+    # Before the question: what is given up is what is missing now, and not after another election.
+    found = with_connection(session.bootstrap, lambda connection: connection.describe_topic(topic))
+    incident = incident_of(found, request)
+    confirm(
+        f"{name}, leader epoch {incident.leader_epoch}: ACKNOWLEDGED RECORDS MAY BE LOST FOR EVER.\n"
+        "Recover a partition only if the replicas that held all of its records will not come back.",
+        f"Recover {name}, and accept the loss?",
+        otherwise=f"{name} was not recovered, and nothing was lost by it",
+        yes=yes,
+    )
+    answer = with_connection(session.bootstrap, lambda connection: connection.recover_partition(incident))
     documents = [
         {
             "id": each.broker_id,
@@ -297,7 +301,8 @@ def recover(
         print_json({"topic": topic, "partition": number, "leader": answer.leader, "candidates": documents})
         return
     click.secho(f"broker {answer.leader} leads {name}; acknowledged records may be lost", fg="red", err=True)
-    _print_candidates(documents)
+    if documents:
+        _print_candidates(documents)
 
 
 def _print_candidates(documents: list[dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from quorate.chaos.models.controller.model_brokers import Key
 from quorate.chaos.models.controller.model_replication import ReplicationModel
+from quorate.chaos.models.controller.small_cluster import based_on
 from quorate.controller.alter_configs import alter_configs
 from quorate.controller.draining import drain_broker
 from quorate.controller.preferred import move_leaders_back
@@ -59,7 +60,11 @@ class OperatorModel(ReplicationModel):
         elif self.rng.random() < 0.3:
             self._try(
                 "deleted",
-                lambda: delete_topic(self.image, admin_pb2.DeleteTopicRequest(name=name), now_ms=1),
+                lambda: delete_topic(
+                    self.image,
+                    admin_pb2.DeleteTopicRequest(topic_id=self.image.topic_ids[TopicName(name)]),
+                    now_ms=1,
+                ),
             )
 
     def change_min_isr(self) -> None:
@@ -83,6 +88,7 @@ class OperatorModel(ReplicationModel):
         self._alter_configs("durability", request)
 
     def _alter_configs(self, name: str, request: admin_pb2.AlterConfigsRequest) -> None:
+        request = based_on(self.image, request)
         self._try(
             name,
             lambda: alter_configs(
@@ -95,7 +101,9 @@ class OperatorModel(ReplicationModel):
         return self.rng.choice(names) if names else "none"
 
     def _name(self, key: Key) -> admin_pb2.PartitionName:
-        return admin_pb2.PartitionName(topic=self.image.topics[key.topic_id].name, partition=key.partition)
+        return admin_pb2.PartitionName(
+            topic=self.image.topics[key.topic_id].name, topic_id=key.topic_id, partition=key.partition
+        )
 
     def reassign(self) -> None:
         keys = self._keys()
@@ -147,7 +155,9 @@ class OperatorModel(ReplicationModel):
                 entries = broker.log(key).entries
                 last = entries[-1].leader_epoch if entries else -1
                 ends[broker_id] = ReplicaEnd(LeaderEpoch(last), Offset(len(entries)))
-        request = admin_pb2.RecoverPartitionRequest(partition=self._name(key), accept_missing_replicas=True)
+        request = admin_pb2.RecoverPartitionRequest(
+            partition=self._name(key), accept_missing_replicas=True, leader_epoch=before.leader_epoch
+        )
         self.invariants.recovering = key
         response = self._try("recovered", lambda: recover_partition(self.image, request, log_ends=ends))
         self.invariants.recovering = None

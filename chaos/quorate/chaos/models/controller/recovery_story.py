@@ -17,8 +17,11 @@ def the_last_epoch_counts_before_the_length() -> None:
     cluster.create("t", [1, 2, 3])
     cluster.set_partition(isr=[1])
     cluster.commit(fence_broker(cluster.image, BrokerId(1)))
+    before = cluster.partition()
     request = RecoverPartitionRequest(
-        partition=PartitionName(topic="t", partition=0), accept_missing_replicas=True
+        partition=PartitionName(topic="t", topic_id=before.topic_id, partition=0),
+        accept_missing_replicas=True,
+        leader_epoch=before.leader_epoch,
     )
     log_ends = {
         BrokerId(2): ReplicaEnd(LeaderEpoch(4), Offset(100)),

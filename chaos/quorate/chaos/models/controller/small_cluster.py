@@ -26,7 +26,7 @@ from quorate.v1.metadata_pb2 import (
     RemoveTopicRecord,
 )
 
-__all__ = ["SmallCluster", "assignments", "topic_id"]
+__all__ = ["SmallCluster", "assignments", "based_on", "topic_id"]
 
 Response = TypeVar("Response")
 
@@ -40,6 +40,15 @@ def assignments(*replicas: Sequence[int], first: int = 0) -> list[admin_pb2.Repl
         admin_pb2.ReplicaAssignment(partition=number, replicas=each)
         for number, each in enumerate(replicas, start=first)
     ]
+
+
+def based_on(image: MetadataImage, request: admin_pb2.AlterConfigsRequest) -> admin_pb2.AlterConfigsRequest:
+    """The request of somebody who has just seen the settings."""
+    topic = image.topic_named(TopicName(request.topic))
+    if request.topic:
+        request.topic_id = topic_id(0) if topic is None else topic.topic_id
+    request.config_epoch = image.cluster_config_epoch if topic is None else topic.config_epoch
+    return request
 
 
 class SmallCluster:
@@ -168,15 +177,24 @@ class SmallCluster:
             change.leader, change.leader_epoch = leader, before.leader_epoch + 1
         self.put(MetadataRecord(partition_change=change))
 
+    def alteration(
+        self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> admin_pb2.AlterConfigsRequest:
+        """Of the settings as they are now."""
+        return based_on(
+            self.image,
+            admin_pb2.AlterConfigsRequest(
+                topic=name,
+                changes=[admin_pb2.ConfigChange(name=key, value=value) for key, value in changes.items()],
+                validate_only=validate_only,
+            ),
+        )
+
     def configure(
         self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False
     ) -> dict[str, tuple[str, admin_pb2.ConfigSource]]:
         """An empty name: the cluster. A value of None: back to the default."""
-        request = admin_pb2.AlterConfigsRequest(
-            topic=name,
-            changes=[admin_pb2.ConfigChange(name=key, value=value) for key, value in changes.items()],
-            validate_only=validate_only,
-        )
+        request = self.alteration(name, changes, validate_only=validate_only)
         decision = alter_configs(
             self.image, request, next_offset=self.next_offset, is_heard=lambda _broker_id: True
         )
