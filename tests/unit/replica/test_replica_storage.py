@@ -10,9 +10,17 @@ import pytest
 
 from quorate.broker.replica.fetch_watch import FetchWatch
 from quorate.broker.replica.leadership import LogEndsLater
-from quorate.chaos.models.log.log_harness import EVERYTHING, NOW_MS, LogHarness, batch, os_error, producers_of
+from quorate.chaos.models.log.log_harness import (
+    EVERYTHING,
+    NOW_MS,
+    LogHarness,
+    batch,
+    os_error,
+    producers_of,
+    record_operations,
+)
 from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness
-from quorate.chaos.sim.disk_faults import fail_nth
+from quorate.chaos.sim.disk_faults import NEED_DESCRIPTORS, fail_nth, fail_path
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TimestampMs
 from quorate.errors import (
@@ -26,6 +34,8 @@ from quorate.errors import (
     OutOfOrderSequence,
     Unavailable,
 )
+
+FROM_A_PRODUCER = batch(b"x", producer=(7, 0, 0))
 
 
 class StoredReplica(ReplicaHarness):
@@ -185,6 +195,64 @@ async def test_leader_that_is_told_to_sync_syncs_what_it_has_and_keeps_its_high_
     assert replica.high_watermark == 1
     await turns()
     assert (replica.high_watermark, replica.log.recovery_point) == (2, 2)
+
+
+async def lacking_descriptors() -> StoredReplica:
+    """It leads a topic that is synced, in which a record waits to be."""
+    replica = await stored_replica()
+    replica.lead(isr=(1, 2), durability=Durability.FSYNC)
+    replica.disk.fault_hook = fail_path("", lambda: os_error(errno.EMFILE), names=NEED_DESCRIPTORS)
+    replica.leadership.append(FROM_A_PRODUCER, acks_all=True)
+    replica.wait_for(1)
+    await turns()
+    assert [type(each) for each in replica.outcomes] == [Unavailable]
+    return replica
+
+
+async def test_sync_that_lacked_a_descriptor_is_tried_again_for_whoever_sends_the_record_once_more() -> None:
+    """A duplicate is no append: nobody else would ask for a sync."""
+    replica = await lacking_descriptors()
+    replica.clock.advance(3.0)
+    await turns()
+    replica.disk.fault_hook = None
+    assert replica.leadership.append(FROM_A_PRODUCER, acks_all=True).is_duplicate
+    replica.wait_for(1)
+    replica.follow(2, 1)
+    replica.clock.advance(1.0)
+    await turns()
+    assert replica.outcomes[-1] is None
+    assert replica.high_watermark == 1
+
+
+async def test_leader_learns_its_high_watermark_without_an_append_when_there_are_descriptors_again() -> None:
+    replica = await stored_replica()
+    replica.lead(isr=(1, 2)).append(batch(b"a", b"b"), acks_all=True)
+    replica.disk.fault_hook = fail_path("", lambda: os_error(errno.EMFILE), names=NEED_DESCRIPTORS)
+    leadership = replica.lead(isr=(1, 2), leader_epoch=1, durability=Durability.FSYNC)
+    replica.follow(2, 2)
+    await turns()
+    assert not leadership.is_high_watermark_known
+    replica.disk.fault_hook = None
+    replica.clock.advance(1.0)
+    await turns()
+    assert leadership.is_high_watermark_known
+    assert leadership.high_watermark == 2
+
+
+async def test_attempts_of_a_sync_that_lacks_descriptors_have_pauses() -> None:
+    replica = await lacking_descriptors()
+    trace = record_operations(replica.disk)
+    for _ in range(100):
+        replica.clock.advance(0.1)
+        await turns()
+    assert 5 < sum(operation.name in NEED_DESCRIPTORS for operation in trace) < 25
+
+
+async def test_leader_that_waits_for_descriptors_stops_at_once() -> None:
+    replica = await lacking_descriptors()
+    replica.partition.stop()
+    await asyncio.wait_for(replica.partition.wait_stopped(), timeout=5)
+    assert replica.clock.timer_count == 0
 
 
 async def test_sync_of_a_leadership_that_is_over_acknowledges_nothing() -> None:

@@ -137,6 +137,7 @@ class Leadership:
         self._own_copy = OwnCopy(
             partition_log,
             state.durability,
+            clock=clock,
             name=str(topic_partition),
             on_synced=self._synced,
             on_failed=self._sync_failed,
@@ -359,7 +360,7 @@ class Leadership:
         if is_log_trouble(error):
             self._hooks.on_failure(error)
             return
-        # Nothing was lost, and the next append tries again; who waits now cannot be told when.
+        # Nothing was lost, and it is tried again; who waits now cannot be told when.
         unknown = self._outcome_unknown(error.message)
         self._waiters.give_up(unknown)
         self._stored_waiters.give_up(unknown)
