@@ -20,6 +20,7 @@ from crc32c import crc32c
 from quorate.core.disk import Disk, File
 from quorate.core.logging import get_logger
 from quorate.storage.checkpoint import TEMPORARY_SUFFIX
+from quorate.storage.log_context import tolerate_full_disk
 
 __all__ = ["NumberFile", "NumberLayout"]
 
@@ -94,6 +95,12 @@ class NumberFile:
         if self.found is None or self._disk.size(self.path) != self._layout.file_bytes:
             await self._make(_LOWEST if self.found is None else self.found)
         file = self._disk.open(self.path)
+        if self.found is not None:
+            # The process before may have failed to sync it: the page counts as clean then, and another sync
+            # alone would do nothing (rule 45). These are the same bytes; a full disk may refuse them all the
+            # same, where nothing is written in place.
+            with tolerate_full_disk("write a number again", self.path):
+                file.pwrite(self._layout.slot(self.found), self._layout.position_of(self.found))
         await file.fdatasync()
         self._file = file
 

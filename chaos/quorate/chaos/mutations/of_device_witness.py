@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from quorate.broker.directory.broker_directory import BrokerDirectory
 from quorate.broker.directory.device_witness import DeviceWitness
+from quorate.broker.directory.number_file import NumberFile
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.directory import old_copy_checkers as check
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
@@ -92,6 +93,19 @@ def number_is_not_synced(patch: Patch) -> None:
 
     patch.setattr(DeviceWitness, "_advance", advance)
     patch.setattr(DeviceWitness, "advance", advance)
+
+
+@mutation(30, 45, hunt=_story(check.check_number_whose_sync_failed))
+def number_that_was_found_is_synced_as_it_is(patch: Patch) -> None:
+    """The process before may have failed to do that, and the page counts as clean since."""
+
+    async def open_file(self: NumberFile) -> None:
+        if self.found is None:
+            await self._make(0)
+        self._file = self._disk.open(self.path)
+        await self._file.fdatasync()
+
+    patch.setattr(NumberFile, "open", open_file)
 
 
 @mutation(30, hunt=_story(check.check_kills_between_numbers))

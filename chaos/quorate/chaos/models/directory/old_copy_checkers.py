@@ -6,11 +6,13 @@ Half of them ask that it is found out, the others that nobody is accused who has
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from quorate.chaos.models.directory.broker_lives import FSYNC, PATH, BrokerLives, die_at, has_died
-from quorate.chaos.sim.disk_faults import Operation, ProcessDied
+from quorate.chaos.models.log.log_harness import os_error
+from quorate.chaos.sim.disk_faults import Operation, ProcessDied, fail_path
 from quorate.controller.previous_run import StartKind
 from quorate.storage.data_directory_files import DEVICE_WITNESS_NAME
 
@@ -21,6 +23,7 @@ __all__ = [
     "check_copy_that_starts_in_vain",
     "check_kills_between_numbers",
     "check_number_that_is_lost_is_told_to_nobody",
+    "check_number_whose_sync_failed",
     "check_power_losses_between_numbers",
 ]
 
@@ -137,10 +140,28 @@ async def check_number_that_is_lost_is_told_to_nobody() -> None:
     assert lives.verdict is StartKind.LOSSY
 
 
+async def check_number_whose_sync_failed() -> None:
+    """It is still in the page cache, counts as clean there, and no further sync would write it."""
+    lives = BrokerLives()
+    await lives.start()
+    await lives.acknowledge(1)
+    await lives.tell_of_device()
+    lives.disk.fault_hook = fail_path(DEVICE_WITNESS_NAME, lambda: os_error(errno.EIO), names={"fdatasync"})
+    assert await has_died(lives.running.advance_device_witness())
+    lives.crash()
+    lives.is_harmed = True
+    await lives.start()
+    await lives.acknowledge(1)
+    lives.lose_power(loses_all=True)
+    await lives.start()
+    assert lives.verdict is StartKind.LOSSY
+
+
 CHECKS: Final[list[Callable[[], Awaitable[None]]]] = [
     check_copy_of_the_last_run,
     check_copy_that_starts_in_vain,
     check_kills_between_numbers,
     check_power_losses_between_numbers,
     check_number_that_is_lost_is_told_to_nobody,
+    check_number_whose_sync_failed,
 ]
