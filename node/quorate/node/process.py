@@ -31,7 +31,7 @@ from quorate.node.stack_dump import dump_stacks_on_signal
 if TYPE_CHECKING:
     from quorate.node.endpoint import Endpoint
 
-__all__ = ["run_node"]
+__all__ = ["connections_within", "run_node"]
 
 log = get_logger(__name__)
 
@@ -42,6 +42,8 @@ _ARRIVING_FROM_NODES_MIN: Final = 256 << 20
 _UNTAKEN_BY_NODES_MIN: Final = 1 << 30
 #: more are not expected to leave an answer of full size lying at the same moment
 _STUCK_FOLLOWERS_MAX: Final = 100
+#: connections that all listeners keep at once, where the process may have so many files open
+_CONNECTIONS_MAX: Final = 20_000
 
 
 def run_node(config: NodeConfig) -> int:
@@ -52,10 +54,12 @@ def run_node(config: NodeConfig) -> int:
     meters = None if config.metrics.address is None else Meters(config, SystemClock(), flood)
     _configure_logging(config, flood, meters)
     structlog.contextvars.bind_contextvars(node_id=config.node_id)
-    _raise_open_files_limit()
+    files_max = _raise_open_files_limit()
+    connections_max = connections_within(files_max)
+    log.info("open_files_limit", open_files_max=files_max, connections_max=connections_max)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            is_clean = runner.run(_run(_with_ports(config), meters))
+            is_clean = runner.run(_run(_with_ports(config), meters, connections_max))
         except QuorateError:
             raise
         except Exception:
@@ -91,7 +95,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run(config: NodeConfig, meters: Meters | None) -> bool:
+async def _run(config: NodeConfig, meters: Meters | None, connections_max: int) -> bool:
     stop_requested = _stop_on_signals()
     dump_stacks_on_signal()
     disk = OsDisk(
@@ -102,7 +106,8 @@ async def _run(config: NodeConfig, meters: Meters | None) -> bool:
     try:
         if meters is not None:
             endpoint = await _open_endpoint(config, meters, disk)
-        node = await _start_unless_stopped(config, _surroundings(config, disk, meters), stop_requested)
+        surroundings = _surroundings(config, disk, meters, connections_max)
+        node = await _start_unless_stopped(config, surroundings, stop_requested)
         if node is None:
             return False
         if endpoint is not None:
@@ -149,7 +154,9 @@ def _silence_grpc_core() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
-def _surroundings(config: NodeConfig, disk: OsDisk, meters: Meters | None) -> Surroundings:
+def _surroundings(
+    config: NodeConfig, disk: OsDisk, meters: Meters | None, connections_max: int
+) -> Surroundings:
     # Not before now: grpcio's core looks at its variable once, while it is imported.
     from quorate.rpc.choice import node_transport_of
     from quorate.rpc.traffic import NO_TRAFFIC
@@ -167,6 +174,8 @@ def _surroundings(config: NodeConfig, disk: OsDisk, meters: Meters | None) -> Su
         internal_untaken_bytes_max=max(
             _UNTAKEN_BY_NODES_MIN, _STUCK_FOLLOWERS_MAX * config.replica_fetch_response_max_bytes
         ),
+        # Each listener counts its own.
+        connections_max=max(1, connections_max // len(config.listeners)),
         default_timeout_s=longest_wait_s + _DEADLINE_MARGIN_S,
         traffic=NO_TRAFFIC if meters is None else meters.requests,
     )
@@ -203,11 +212,23 @@ def _configure_logging(config: NodeConfig, flood: FloodGuard, meters: Meters | N
     )
 
 
-def _raise_open_files_limit() -> None:
-    """Each partition keeps a file open; the usual soft limit of 1024 is for programs that use select."""
+def _raise_open_files_limit() -> int | None:
+    """What it is then; None: there is none.
+
+    Each partition keeps a file open; the usual soft limit of 1024 is for programs that use select.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return None if hard == resource.RLIM_INFINITY else hard
+
+
+def connections_within(open_files_max: int | None) -> int:
+    """Half of the files that may be open at most: the rest is for the disk and for connections to others.
+
+    So nobody who connects takes from the node what it needs to recover its logs, and to write to them.
+    """
+    return _CONNECTIONS_MAX if open_files_max is None else max(1, min(_CONNECTIONS_MAX, open_files_max // 2))
 
 
 def _stop_on_signals() -> asyncio.Event:

@@ -21,6 +21,7 @@ def node_transport_of(
     untaken_bytes_max: int,
     internal_arriving_bytes_max: int,
     internal_untaken_bytes_max: int,
+    connections_max: int,
     default_timeout_s: float,
     traffic: Traffic = NO_TRAFFIC,
 ) -> Transport:
@@ -36,6 +37,7 @@ def node_transport_of(
                 untaken_bytes_max=untaken_bytes_max,
                 internal_arriving_bytes_max=internal_arriving_bytes_max,
                 internal_untaken_bytes_max=internal_untaken_bytes_max,
+                connections_max=connections_max,
                 default_timeout_s=default_timeout_s,
                 traffic=traffic,
             )

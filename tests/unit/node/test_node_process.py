@@ -25,6 +25,16 @@ def test_node_runs_on_the_standard_loop_where_uvloop_is_missing(monkeypatch: pyt
     assert process._loop_factory() is None
 
 
+@pytest.mark.parametrize(
+    ("open_files_max", "connections"), [(None, 20_000), (1 << 20, 20_000), (4096, 2048), (200, 100), (1, 1)]
+)
+def test_connections_leave_half_of_the_descriptors_to_the_disk(
+    open_files_max: int | None, connections: int
+) -> None:
+    """They would else take from a start what it opens its logs with."""
+    assert process.connections_within(open_files_max) == connections
+
+
 def test_import_changes_nothing_in_the_host_and_leaves_grpc_to_be_silenced() -> None:
     """gRPC's C core reads its variable while it is imported: afterwards it is too late to set it."""
     program = (
@@ -65,7 +75,7 @@ async def test_stop_that_is_asked_for_during_the_start_ends_it(
     stop_requested = asyncio.Event()
     disk = OsDisk()
     config = NodeConfig(node_id=BrokerId(1), data_dir=str(tmp_path))
-    surroundings = process._surroundings(config, disk, None)
+    surroundings = process._surroundings(config, disk, None, connections_max=10)
     running = asyncio.create_task(process._start_unless_stopped(config, surroundings, stop_requested))
     await started.wait()
     stop_requested.set()

@@ -58,6 +58,7 @@ def test_setting_decides(kind: RpcTransport) -> None:
         untaken_bytes_max=1 << 20,
         internal_arriving_bytes_max=1 << 20,
         internal_untaken_bytes_max=1 << 20,
+        connections_max=10,
         default_timeout_s=1.0,
     )
     assert type(made) is KINDS[kind]
