@@ -261,3 +261,24 @@ def test_a_range_of_time_is_replayed_at_a_limited_rate(
         assert in_order == sorted(in_order)
     # Two seconds of the limit at once: no chunk has more.
     assert len([line for line in lines if "batch" in line]) >= len(asked) // 400
+
+
+@LONG
+def test_an_archive_with_wide_gaps_takes_as_many_chunks_as_its_rows_need(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    target = new_topic(**KEPT)
+    at_ms = 1_767_225_540_000
+    records = [
+        Held(partition, number * 1_000, at_ms + number, b"k", b"%d" % number, ())
+        for partition in range(3)
+        for number in range(100)
+    ]
+    _archive(tmp_path / "archive", "t", records)
+    options = ["--path", str(tmp_path / "archive"), "--topic", "t", "--to-topic", target]
+    options += ["--checkpoint-dir", str(tmp_path / "checkpoint"), "--max-rows-per-second", "75"]
+    options += ["--progress-interval", "100ms"]
+    lines = run_job("replay", *options, bootstrap=quorate_cluster.bootstrap)
+    assert without_offsets(topic_content(quorate_cluster, target)) == without_offsets(records)
+    # 150 rows of each chunk, which is what two seconds of the limit are.
+    assert len([line for line in lines if "batch" in line]) == 2

@@ -22,19 +22,6 @@ def _notes() -> Notes:
     return Notes(asked, source_id=None, target_id="A" * 22, rows=25, table_version=None, left=left)
 
 
-def test_chunks_cover_every_offset_once_in_order() -> None:
-    notes = _notes()
-    covered: dict[str, list[int]] = {"0": [], "3": []}
-    while notes.left:
-        spans = notes.next_spans(8)
-        for partition, (first, end) in spans.items():
-            covered[partition] += range(first, end)
-        notes = notes.begin(Chunk(spans, {})).end(rows=sum(end - first for first, end in spans.values()))
-
-    assert covered == {"0": list(range(5, 20)), "3": list(range(10))}
-    assert notes.rows_done == notes.rows
-
-
 def test_notes_come_back_as_they_were_written(tmp_path: Path) -> None:
     notes = _notes().begin(Chunk({"0": (5, 9), "3": (0, 4)}, {"0": 77, "1": 0}))
     assert Notes.read(str(tmp_path), _config()) is None

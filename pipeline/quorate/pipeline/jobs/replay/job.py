@@ -1,10 +1,11 @@
 """``quorate pipeline run replay``: from the archive back into a topic, in steps.
 
-Each step, a chunk, is a range of offsets of every partition, written in order by one task for each partition.
-Before it is begun, the checkpoint says what it is and where the target ends; after it, that it is done. So
-after a kill the chunk in question is known, and what of it is written stands in the target from there on.
-What is found there is left out, as often as it is found, and the rest is written: each record once. Where
-what is missing is not the end of what was to be written, the target has lost records: that is refused.
+Each step, a chunk, is a range of offsets of every partition with so many rows, written in order by one task
+for each partition. Before it is begun, the checkpoint says what it is and where the target ends; after it,
+that it is done. So after a kill the chunk in question is known, and what of it is written stands in the
+target from there on. What is found there is left out, as often as it is found, and the rest is written: each
+record once. Where what is missing is not the end of what was to be written, the target has lost records: that
+is refused.
 
 What remains: a request that a killed process sent, and that a broker takes up only when the next process has
 looked, seconds later, would be written twice. Transactions will end that.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from quorate.errors import InvalidRequest
@@ -38,6 +40,7 @@ from quorate.pipeline.jobs.reading import read_whole
 from quorate.pipeline.jobs.replay.notes import Chunk, Notes, asked_by
 from quorate.pipeline.jobs.replay.pace import even, small_batches, tasks_for
 from quorate.pipeline.jobs.replay.remainder import compared, first_gap, missing
+from quorate.pipeline.jobs.replay.spans import ChunkSpans, Spans
 from quorate.pipeline.jobs.replay.target import Target
 from quorate.pipeline.jobs.running import Job, Outcome
 from quorate.pipeline.jobs.session import FORMAT, open_session
@@ -119,12 +122,13 @@ class _Replay:
 
     def _run(self, notes: Notes) -> Outcome:
         rows_before = notes.rows_done
+        spans = ChunkSpans(self._rows_per_chunk, partial(self._marks, notes.table_version))
         while (notes.left or notes.chunk) and not self._job.stop.is_asked:
             began_s = time.monotonic()
             was_begun = notes.chunk is not None
             if notes.chunk is None:
-                chunk = Chunk(notes.next_spans(self._rows_per_chunk), self._target.ends())
-                notes = notes.begin(chunk)
+                next_spans = spans.next(notes.left, notes.rows - notes.rows_done)
+                notes = notes.begin(Chunk(next_spans, self._target.ends()))
                 notes.write(self._config.checkpoint_dir)
             rows, written = self._write(notes, was_begun=was_begun)
             # Before it counts as done: it is if it is in the topic that this began with.
@@ -151,7 +155,7 @@ class _Replay:
         from pyspark.sql import functions as f
 
         assert notes.chunk is not None
-        chosen = self._rows_of(notes.chunk, notes.table_version)
+        chosen = self._rows_of(notes.chunk.spans, notes.table_version)
         frame = chosen
         if was_begun:
             self._job.tell("looking for what the last run has written of its last chunk")
@@ -186,14 +190,32 @@ class _Replay:
     def _is_placed(self) -> bool:
         return self._config.placement is Placement.KEEP
 
-    def _rows_of(self, chunk: Chunk, version: int | None) -> DataFrame:
+    def _marks(self, version: int | None, spans: Spans, every: int, count: int) -> dict[str, list[int]]:
+        """Of each partition the offset of each ``every``-th row; tasks sort, on their disks if need be."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as f
+
+        self._job.tell("the archive has offsets without rows: looking where the next chunks end")
+        nth = f.row_number().over(Window.partitionBy("partition").orderBy("offset"))
+        found = (
+            self._rows_of(spans, version)
+            .select("partition", "offset", nth.alias("nth"))
+            .where((f.col("nth") % every == 0) & (f.col("nth") <= every * count))
+            .select("partition", "offset")
+            .collect()
+        )
+        marks: dict[str, list[int]] = {}
+        for partition, offset in sorted(found):
+            marks.setdefault(str(partition), []).append(offset)
+        return marks
+
+    def _rows_of(self, spans: Spans, version: int | None) -> DataFrame:
         """Of the files that may have some; which these are is looked up once."""
         path, topic = self._config.path, self._config.topic[0]
         if self._extents is None:
             self._extents = file_extents(path, self._config.store_format, topic, version=version)
-        spans = {int(partition): span for partition, span in chunk.spans.items()}
-        files = self._extents.files_with(spans)
-        return self._asked_of(read_files(self._spark, path, files)).where(_within(chunk.spans))
+        files = self._extents.files_with({int(partition): span for partition, span in spans.items()})
+        return self._asked_of(read_files(self._spark, path, files)).where(_within(spans))
 
     def _source(self, version: int | None) -> DataFrame:
         return self._asked_of(

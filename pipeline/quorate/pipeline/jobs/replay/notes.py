@@ -101,14 +101,6 @@ class Notes:
             chunk=None,
         )
 
-    def next_spans(self, rows_max: int) -> dict[str, tuple[int, int]]:
-        """The next of every partition, in equal parts.
-
-        Offsets may be missing, so these are at most so many rows.
-        """
-        step = max(1, rows_max // max(1, len(self.left)))
-        return {partition: (first, min(first + step, end)) for partition, (first, end) in self.left.items()}
-
     # -- the file
 
     def write(self, directory: str) -> None:
