@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.shortened_log_story import a_shortened_log_does_not_lead
 from quorate.chaos.sim.patch import Patch
 from quorate.core.disk import Disk, NameNotSynced
-from quorate.errors import StorageFailed, TooManyOpenFiles
+from quorate.errors import StorageError, StorageFailed, TooManyOpenFiles
 from quorate.metadata.image import MetadataImage
 from quorate.storage import StartKind, checkpoint, log_directory, opening, sync_state
 from quorate.storage.checkpoint import write_cached
@@ -99,6 +100,17 @@ def log_that_lacked_a_descriptor_counts_as_lost(patch: Patch) -> None:
             raise StorageFailed(error.message, path=path) from error
 
     patch.setattr(log_directory, "with_descriptors", open_once)
+
+
+@mutation(30, hunt=_story(check.check_high_watermarks_that_cannot_be_read))
+def high_watermarks_that_cannot_be_read_are_none(patch: Patch) -> None:
+    original = HighWatermarkCheckpoint.read
+
+    async def read(self: HighWatermarkCheckpoint) -> None:
+        with suppress(StorageError):
+            await original(self)
+
+    patch.setattr(HighWatermarkCheckpoint, "read", read)
 
 
 @mutation(31, hunt=_story(check.check_start_without_descriptors))

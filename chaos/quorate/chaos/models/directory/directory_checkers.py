@@ -7,12 +7,23 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from quorate.broker.directory.high_watermarks import HighWatermarkCheckpoint
 from quorate.chaos.models.directory.broker_lives import FSYNC, PATH, REPLICATED, BrokerLives, die_at, has_died
-from quorate.chaos.models.log.log_harness import ProcessEnded, batch, os_error
+from quorate.chaos.models.log.log_harness import (
+    HastyClock,
+    ProcessEnded,
+    batch,
+    make_context,
+    os_error,
+    small_config,
+)
 from quorate.chaos.sim.disk import DiskSnapshot
-from quorate.chaos.sim.disk_faults import NEED_DESCRIPTORS, FaultHook, Operation, fail_nth
+from quorate.chaos.sim.disk_faults import NEED_DESCRIPTORS, FaultHook, Operation, fail_nth, fail_path
 from quorate.controller.previous_run import StartKind
+from quorate.core.ids import Offset
 from quorate.errors import StorageError, TooManyOpenFiles
+from quorate.storage import LogDirectory, PartitionKey
+from quorate.storage import StartKind as LogsStart
 
 __all__ = [
     "CHECKS",
@@ -22,6 +33,7 @@ __all__ = [
     "check_cut_by_a_start_that_died",
     "check_failed_sync",
     "check_full_disk",
+    "check_high_watermarks_that_cannot_be_read",
     "check_kill_during_a_failing_sync",
     "check_kills_of_many_processes",
     "check_losses_after_a_clean_stop",
@@ -143,6 +155,36 @@ def lacks_descriptors_from(first: int, lasts_for: int) -> FaultHook:
             raise os_error(errno.EMFILE)
 
     return hook
+
+
+async def check_high_watermarks_that_cannot_be_read() -> None:
+    """They say that a log has lost its end: a start that goes on without them writes over that."""
+    lives = BrokerLives()
+    await lives.start()
+    await lives.acknowledge(3)
+    assert HighWatermarkCheckpoint(lives.disk, PATH, lives.running.logs).save({REPLICATED: Offset(3)})
+    lives.crash()
+    file = lives.disk.open(f"{PATH}/{REPLICATED.directory_name}/{0:020d}.log")
+    file.truncate(0)
+    file.close()
+    lives.disk.fault_hook = fail_path("high-watermarks", lambda: os_error(errno.EIO), names={"read_file"})
+    with suppress(StorageError):
+        await _find_shortened(lives)
+    lives.crash()
+    assert await _find_shortened(lives) == [REPLICATED], "nobody knows any more what the log has held"
+
+
+async def _find_shortened(lives: BrokerLives) -> list[PartitionKey]:
+    """As a start does, up to when the controller knows."""
+    logs = await LogDirectory.open(
+        make_context(lives.disk, HastyClock()), PATH, start=LogsStart.PROCESS_CRASH
+    )
+    await logs.open_logs(lambda _: small_config())
+    checkpoint = HighWatermarkCheckpoint(lives.disk, PATH, logs)
+    await checkpoint.read()
+    found = checkpoint.find_shortened()
+    checkpoint.forget_shortened()
+    return found
 
 
 async def check_kill_during_a_failing_sync() -> None:
@@ -347,6 +389,7 @@ CHECKS: Final[list[Callable[[], Awaitable[None]]]] = [
     check_crash_before_the_epoch_is_noted,
     check_start_without_descriptors,
     check_kill_during_a_failing_sync,
+    check_high_watermarks_that_cannot_be_read,
     check_cut_by_a_start_that_died,
     check_clean_stop_on_a_failing_disk,
     check_full_disk,
