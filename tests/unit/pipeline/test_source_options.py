@@ -56,6 +56,8 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None
         ({**TOPIC, "startingOffsets": ""}, "startingOffsets: it is ''"),
         ({**TOPIC, "startingOffsets": '{"orders": {"-1": 5}}'}, "startingOffsets.*JSON"),
         ({**TOPIC, "startingOffsets": '{"orders": {"0": 9223372036854775808}}'}, "startingOffsets.*JSON"),
+        ({**TOPIC, "startingOffsets": '{"a":' * 5_000 + "1" + "}" * 5_000}, "startingOffsets.*JSON"),
+        ({**SERVERS, "assign": '{"a":' + "[" * 5_000 + "]" * 5_000 + "}"}, "assign.*JSON"),
         ({**TOPIC, "startingOffsets": '{"no topic": {"0": 5}}'}, "option startingOffsets: .*no topic"),
         ({**TOPIC, "startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "ByTimestamp.*at least 0"),
         ({**TOPIC, "startingTimestamp": "9223372036854775808"}, "startingTimestamp.*64 bits"),
@@ -71,8 +73,9 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None
     ],
 )
 def test_a_batch_read_refuses(given: dict[str, str], said: str) -> None:
-    with pytest.raises(InvalidConfig, match=said):
+    with pytest.raises(InvalidConfig, match=said) as refused:
         read_options(given, is_streaming=False)
+    assert len(refused.value.message) < 1_000, "somebody is to read it"
 
 
 @pytest.mark.parametrize("is_streaming", [False, True])

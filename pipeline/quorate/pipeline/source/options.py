@@ -23,6 +23,8 @@ BOOTSTRAP: Final = ("kafka.bootstrap.servers", "bootstrap.servers")
 
 #: offsets, timestamps and counts are no larger anywhere
 _INT64_MAX: Final = (1 << 63) - 1
+#: characters of a value that is too long to be read
+_SHOWN_MAX: Final = 500
 _UNITS_S: Final = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -149,13 +151,18 @@ class Options:
             document = json.loads(value)
             _expect(document, dict)
             return {topic: parse(found) for topic, found in document.items()}
-        except ValueError:
-            raise refusal(name, f"it is {value!r}; {expected} is expected") from None
+        # The second one is of JSON that is nested a thousand times.
+        except (ValueError, RecursionError):
+            raise refusal(name, f"it is {_shortened(value)!r}; {expected} is expected") from None
 
 
 def _expect(found: object, kind: type) -> None:
     if not isinstance(found, kind):
         raise ValueError
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= _SHOWN_MAX else value[: _SHOWN_MAX - 1] + "…"
 
 
 def _is_int(found: object) -> bool:
