@@ -82,6 +82,25 @@ def test_a_time_without_a_zone_is_utc() -> None:
     assert config.until_time == datetime(2026, 1, 31, 8, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("2026-01-31T08:15:00", datetime(2026, 1, 31, 8, 15, tzinfo=UTC)),
+        ("2026-01-31T08:15:00+01:00", datetime(2026, 1, 31, 7, 15, tzinfo=UTC)),
+    ],
+)
+def test_a_file_may_say_times_as_toml_has_them(tmp_path: Path, written: str, meant: datetime) -> None:
+    """Without quotation marks these are dates and times of TOML's own, and no text."""
+    file = tmp_path / "replay.toml"
+    for text in (written, f'"{written}"'):
+        file.write_text(f"from.time = {text}\n")
+        assert load(ReplayConfig, str(file), _REPLAY).from_time == meant
+    file.write_text("from.time = 08:15:00\n")
+    with pytest.raises(InvalidConfig, match=r"from\.time: .*no time"):
+        load(ReplayConfig, str(file), _REPLAY)
+
+
 def test_code_may_say_what_a_file_would() -> None:
     config = ArchiveConfig(topics=("a",), path="/p", store_format="delta")  # type: ignore[arg-type]  # as code may
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from typing import Final
 
 from quorate.core.config.kinds import DirectoryPath
@@ -220,6 +220,9 @@ class Time:
                 raw = datetime.fromisoformat(raw.strip())
             except ValueError:
                 raise ValueError(f"{raw!r} is no time") from None
+        if isinstance(raw, date) and not isinstance(raw, datetime):
+            # TOML has dates as well; as text one is its midnight, too.
+            raw = datetime.combine(raw, time())
         if not isinstance(raw, datetime):
             raise ValueError(f"{raw!r} is no time")
         return raw.replace(tzinfo=UTC) if raw.tzinfo is None else raw.astimezone(UTC)
