@@ -66,7 +66,7 @@ async def test_stop_that_dies_at_any_step_is_judged_by_what_it_got_done(loses_po
         await lives.start()
 
 
-@pytest.mark.parametrize("lasts_for", [1, 3, 1 << 40])
+@pytest.mark.parametrize("lasts_for", [1, 3, 1 << 40], ids=["once", "for a moment", "for good"])
 @pytest.mark.parametrize("after_clean_stop", [True, False], ids=["after a clean stop", "after a crash"])
 async def test_start_without_descriptors_gives_nothing_up(lasts_for: int, after_clean_stop: bool) -> None:
     """A moment without them is waited for. A start that comes to nothing is like a kill to the next one."""
@@ -97,7 +97,7 @@ async def test_start_that_gets_no_descriptor_for_a_log_ends_before_the_controlle
     assert lives.verdict is StartKind.CLEAN
 
 
-@pytest.mark.parametrize("lasts_for", [1, 3, 1 << 40])
+@pytest.mark.parametrize("lasts_for", [1, 3, 1 << 40], ids=["once", "for a moment", "for good"])
 async def test_stop_without_descriptors_gives_nothing_up(lasts_for: int) -> None:
     for number in range(1, 40):
         lives = await one_life(after_clean_stop=False)

@@ -341,8 +341,9 @@ class BrokerDirectory:
             try:
                 await self._file.change(lambda notes: replace(notes, is_clean=True))
             except OSError as error:
+                # It may say so all the same, if only its name was not synced. For want of a descriptor that
+                # is the truth, all else is on the device; if the device has failed, this takes it back.
                 if not is_disk_full(error) and not lacks_descriptors(error):
-                    # It may say so all the same, if only its name was not synced: this takes it back.
                     self._context.note_storage_error("note the clean stop in", self._path, error)
         self._witness.close()
         await self._device_witness.close()

@@ -135,7 +135,7 @@ async def check_start_without_descriptors() -> None:
     """A moment without them is waited for; a start that never gets any comes to nothing. No log is lost."""
     for after_clean_stop in (False, True):
         steps = await steps_of_a_start(after_clean_stop=after_clean_stop)
-        for number in range(1, steps + 1, 2):
+        for number in range(1, steps + 1, 3):
             for lasts_for in (1, steps, _FOR_GOOD):
                 lives = await one_life(after_clean_stop=after_clean_stop)
                 first = lives.disk.operation_count + number
