@@ -124,12 +124,13 @@ async def test_detached_cluster_goes_on_with_its_data_when_it_is_run_again(direc
 
 async def test_restarting_up_brings_a_dead_node_back_and_ends_when_the_cluster_is_put_down() -> None:
     up = await start_quorate(
-        *("up", "--controllers", "1", "--brokers", "0", "--port", "0", "--restart", "--output", "json")
+        *("up", "--controllers", "1", "--brokers", "1", "--port", "0", "--restart", "--output", "json")
     )
     assert up.stdout is not None
     text = await asyncio.wait_for(up.stdout.readuntil(b"\n}\n"), TIMEOUT_S)
     document = json.loads(text)
-    directory, [node] = document["dir"], document["nodes"]
+    directory = document["dir"]
+    [node] = [each for each in document["nodes"] if each["name"] == "controller-101"]
     os.kill(node["pid"], signal.SIGKILL)
     assert "started again in 1 s" in await line_with("controller-101", up.stderr)
     cluster = LocalCluster(directory)

@@ -56,6 +56,9 @@ async def look_at_cluster(connection: ImpatientAdmin) -> Health:
     quorum = await connection.describe_quorum()
     moves = await connection.list_reassignments() if cluster.reassigning_partition_count else []
     health = health_of(cluster, quorum, moves)
+    if not cluster.brokers:
+        # Not in `health_of`: controllers may be restarted one by one before there are brokers.
+        health.problems.append("no broker is registered: nobody could take a record, or serve one")
     if cluster.partition_count:
         ill = await _ill_partitions(connection, health)
         _look_at_errors(ill, health)

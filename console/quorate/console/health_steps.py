@@ -23,6 +23,11 @@ def next_steps(
     away = {each.broker_id for each in cluster.brokers if each.is_fenced}
     away |= {each.node_id for each in quorum.voters if each.state == "unreachable"}
     steps = []
+    if not cluster.brokers:
+        steps.append(
+            "start a broker (node.roles=broker), with the cluster.id and the controller.voters of these "
+            "controllers; where one runs already, its log says as registration_waits why it is not registered"
+        )
     if away:
         which, why = ("node", "its log says why") if len(away) == 1 else ("nodes", "their logs say why")
         steps.append(

@@ -21,6 +21,7 @@ def broker(broker_id: int, **fields: Any) -> admin_pb2.BrokerDescription:
 
 def cluster(**fields: Any) -> admin_pb2.DescribeClusterResponse:
     controllers = [admin_pb2.ControllerDescription(node_id=101, address="c1:9092")]
+    fields.setdefault("brokers", [broker(1)])
     return admin_pb2.DescribeClusterResponse(
         cluster_id="c", controller=101, controllers=controllers, feature_level=1, **fields
     )
@@ -114,6 +115,7 @@ def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsy
         ({"under_replicated_partition_count": 1}, "not in sync"),
         ({"recovering_partition_count": 1}, "may lack acknowledged records"),
         ({"brokers": [broker(7, is_fenced=True)]}, "broker 7 at b7:9092 is fenced"),
+        ({"brokers": []}, "no broker is registered"),
     ],
 )
 def test_health_fails_for_whatever_is_wrong_with_partitions_or_brokers(

@@ -46,6 +46,7 @@ def look(
     under_replicated_partition_count: int = 0,
 ) -> Any:
     cluster = admin_pb2.DescribeClusterResponse(
+        brokers=[admin_pb2.BrokerDescription(broker_id=each) for each in (1, 2, 3)],
         partition_count=len(partitions),
         reassigning_partition_count=len(moves),
         under_replicated_partition_count=under_replicated_partition_count,

@@ -40,6 +40,12 @@ def test_nodes_that_are_away_come_first() -> None:
     assert step.startswith("bring nodes 2 and 101 back")
 
 
+def test_cluster_without_a_broker_is_told_how_to_start_one() -> None:
+    [step] = next_steps(admin_pb2.DescribeClusterResponse(), QUORUM, [])
+    assert step.startswith("start a broker (node.roles=broker)")
+    assert "registration_waits" in step
+
+
 def test_offline_partition_names_who_has_everything_and_the_last_resort_last() -> None:
     [step] = next_steps(SOUND, QUORUM, [ill("offline", isr=[2], elr=[3])])
     assert step.startswith("orders:0 waits for broker 2 or 3")

@@ -13,6 +13,8 @@ __all__ = ["up"]
 
 #: what a cluster that exists was made with, and keeps
 _LAYOUT_OPTIONS = ("controllers", "brokers", "combined", "port")
+#: each is a process; who asks for more has mistyped
+_BROKERS_MAX = 100
 
 
 @click.command(cls=LocalCommand)
@@ -26,11 +28,11 @@ _LAYOUT_OPTIONS = ("controllers", "brokers", "combined", "port")
 @click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True, metavar="N")
 @click.option(
     "--brokers",
-    type=click.IntRange(min=0),
+    type=click.IntRange(1, _BROKERS_MAX),
     default=3,
     show_default=True,
     metavar="N",
-    help="Nodes that keep records. 0: a metadata quorum by itself. More than a cluster has: they are added.",
+    help="Nodes that keep records. More than a cluster has: they are added.",
 )
 @click.option(
     "--combined",
@@ -76,8 +78,6 @@ def up(
     given = frozenset(name for name, source in sources.items() if source is not ParameterSource.DEFAULT)
     if combined and "controllers" in given:
         raise click.UsageError("--combined: the brokers are the controllers; leave --controllers out")
-    if combined and brokers == 0:
-        raise click.UsageError("--combined: a cluster has at least one node")
     options = UpOptions(
         directory=directory,
         controllers=controllers,
