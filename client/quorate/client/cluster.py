@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
+from quorate.client.not_brokers import NotBrokers, is_unimplemented, look_at_not_brokers
 from quorate.client.retrying import retrying
 from quorate.client.topology import BrokerView, Leader, PartitionView, TopicView
 from quorate.core.backoff import Backoff
@@ -40,7 +41,6 @@ from quorate.errors import (
     TransportError,
     Unavailable,
     UnknownTopicOrPartition,
-    UnsupportedOperation,
 )
 from quorate.v1 import broker_pb2
 
@@ -114,8 +114,8 @@ class ClusterView:
         self._silence: QuorateError | None = None
         #: the first and the last round in which nobody answered; None: somebody has since
         self._unanswered: tuple[float, float] | None = None
-        #: those that answered in the last round, and are no brokers; empty once a broker has answered
-        self._not_brokers: tuple[str, ...] = ()
+        #: who answered in the last round instead of a broker; None once a broker has answered
+        self._not_brokers: NotBrokers | None = None
         self._is_silence_told = False
         self._age_timer: Timer | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -131,7 +131,7 @@ class ClusterView:
         while (found := self._topics.get(topic)) is None:
             # However short the time is, one broker can be asked.
             await self.refreshed(max(deadline - self._clock.monotonic(), _ATTEMPT_TIMEOUT_S))
-            if self._not_brokers:
+            if self._not_brokers is not None:
                 self._wanted.pop(topic, None)
                 raise self.unreachable(topic=topic)
             now = self._clock.monotonic()
@@ -276,8 +276,8 @@ class ClusterView:
 
     def unreachable(self, **facts: str) -> QuorateError:
         """What to say when no broker has answered: who was asked, and why the last one did not."""
-        if self._not_brokers:
-            return self._no_broker(**facts)
+        if self._not_brokers is not None:
+            return self._not_brokers.error(**facts)
         asked = self._bootstrap if self._metadata_offset < 0 else self.addresses()
         reason = self._silence
         silence = Unavailable(
@@ -286,17 +286,6 @@ class ClusterView:
         )
         silence.__cause__ = reason
         return silence
-
-    def _no_broker(self, **facts: str) -> UnsupportedOperation:
-        if len(self._not_brokers) == 1:
-            what = "this is a controller, not a broker"
-        else:
-            what = "these are controllers, not brokers"
-        silent = [address for address in self._bootstrap if address not in self._not_brokers]
-        others = f"; nobody answers at {', '.join(silent)}" if silent else ""
-        return UnsupportedOperation(
-            f"{', '.join(self._not_brokers)}: {what}: bootstrap with brokers{others}", **facts
-        )
 
     def _partition(self, tp: TopicPartition) -> PartitionView | None:
         topic = self._topics.get(tp.topic)
@@ -353,7 +342,7 @@ class ClusterView:
                 self._silent_since[address] = self._clock.monotonic()
                 self._silence = failure = error
             except QuorateError as error:
-                if not _is_unimplemented(error):
+                if not is_unimplemented(error):
                     raise
                 self._silent_since[address] = self._clock.monotonic()
                 refusals[address] = error
@@ -361,14 +350,22 @@ class ClusterView:
                 self._silent_since.pop(address, None)
                 self._silence = None
                 self._unanswered, self._is_silence_told = None, False
-                self._not_brokers = ()
+                self._not_brokers = None
                 return response
         # Brokers that were known, and are all away, come back: their clients wait for them.
-        self._not_brokers = tuple(refusals) if self._metadata_offset < 0 else ()
-        if self._not_brokers:
-            raise self._no_broker() from refusals[self._not_brokers[-1]]
+        is_misled = bool(refusals) and self._metadata_offset < 0
+        self._not_brokers = await self._look_at(refusals) if is_misled else None
+        if self._not_brokers is not None:
+            raise self._not_brokers.error() from next(iter(refusals.values()))
         self._nobody_answered(began, failure)
         raise failure
+
+    async def _look_at(self, refusals: Iterable[str]) -> NotBrokers:
+        addresses = list(refusals)
+        silent = [each for each in self._bootstrap if each not in addresses]
+        return await look_at_not_brokers(
+            addresses, silent, channel=self.channel, timeout_s=_ATTEMPT_TIMEOUT_S
+        )
 
     def _nobody_answered(self, began: float, failure: QuorateError) -> None:
         """Told once: a program that polls would otherwise wait without a word."""
@@ -460,11 +457,6 @@ class ClusterView:
         if self._age_timer is not None:
             self._age_timer.cancel()
         self._age_timer = self._clock.call_later(_AGE_S_MAX, self.needs_refresh)
-
-
-def _is_unimplemented(error: QuorateError) -> bool:
-    """A node of another role says so, or whatever else listens there."""
-    return isinstance(error, UnsupportedOperation) or error.facts.get("grpc_status") == "UNIMPLEMENTED"
 
 
 def _partition_view(partition: broker_pb2.MetadataPartition) -> PartitionView:

@@ -96,7 +96,7 @@ _ADVICE: Final = {
     "UNSAFE_REASSIGNMENT": "wait until enough replicas are in sync (`quorate topic describe`), and try again",
     "UNSUPPORTED_BATCH": "use the version of quorate that the node runs",
     "UNSUPPORTED_FEATURE_LEVEL": "run a version of quorate on every node that supports it, then try again",
-    "UNSUPPORTED_OPERATION": "ask a node, or use a version of quorate, that does it",
+    "UNSUPPORTED_OPERATION": "do what the message says, or use a version of quorate that does it",
     "VOTER_CHANGE_REFUSED": "do what the message says; `quorate cluster quorum` shows the voters",
 }
 

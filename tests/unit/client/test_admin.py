@@ -25,7 +25,6 @@ from quorate.errors import (
     QuorateError,
     Unavailable,
     UnknownTopicOrPartition,
-    UnsupportedOperation,
 )
 from quorate.rpc.error_detail import detail_from_error
 from quorate.v1 import admin_pb2
@@ -48,7 +47,7 @@ class ScriptedNode:
 
     async def call(self, method: Method[Any, Any], request: Any, *, timeout_s: float) -> Any:
         if method.name == "GetMetadata":
-            raise UnsupportedOperation("there is nothing to learn here")
+            raise Unavailable("there is nothing to learn here")
         self.requests.append(request)
         answer = self.answers[method.name]
         if isinstance(answer, deque):

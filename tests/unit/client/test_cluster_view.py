@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import pytest
@@ -20,6 +21,7 @@ from quorate.errors import (
     ClientClosed,
     InvalidRequest,
     InvalidTopic,
+    NoController,
     NotLeaderOrFollower,
     Overloaded,
     QuorateError,
@@ -27,7 +29,7 @@ from quorate.errors import (
     UnknownTopicOrPartition,
     UnsupportedOperation,
 )
-from quorate.v1 import broker_pb2, group_pb2
+from quorate.v1 import admin_pb2, broker_pb2, group_pb2
 
 TP = TopicPartition(TopicName("t"), PartitionId(0))
 
@@ -130,11 +132,23 @@ def test_question_to_anybody_that_nobody_answers_names_everybody_who_was_asked()
     simulate(scenario)
 
 
-async def start_controller(cluster: FakeCluster, name: str = "c1") -> str:
-    """It listens, and has no method of a broker, as gRPC says it; returns its address."""
+async def start_controller(
+    cluster: FakeCluster, name: str = "c1", *, brokers: Sequence[str] = (), error: QuorateError | None = None
+) -> str:
+    """It listens, and has no method of a broker, as gRPC says it; returns its address.
+
+    ``error``: what it answers instead of naming the brokers.
+    """
 
     async def refuse(_request: Any, _call: Any) -> NoReturn:
         raise InvalidRequest("no such method", grpc_status="UNIMPLEMENTED")
+
+    async def describe(_request: Any, _call: Any) -> admin_pb2.DescribeClusterResponse:
+        if error is not None:
+            raise error
+        return admin_pb2.DescribeClusterResponse(
+            brokers=[admin_pb2.BrokerDescription(address=each, is_fenced=each[0] == "f") for each in brokers]
+        )
 
     services = [
         Service(each, dict.fromkeys(methods_of(each), refuse))
@@ -143,6 +157,12 @@ async def start_controller(cluster: FakeCluster, name: str = "c1") -> str:
             group_pb2.DESCRIPTOR.services_by_name["GroupService"],
         )
     ]
+    administration = admin_pb2.DESCRIPTOR.services_by_name["AdminService"]
+    services.append(
+        Service(
+            administration, {**dict.fromkeys(methods_of(administration), refuse), "DescribeCluster": describe}
+        )
+    )
     await SimTransport(cluster.network, name).serve(f"{name}:1", services)
     return f"{name}:1"
 
@@ -150,7 +170,9 @@ async def start_controller(cluster: FakeCluster, name: str = "c1") -> str:
 def test_client_that_was_given_controllers_alone_is_told_so_at_once() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         cluster.add_topic()
-        first, second = await start_controller(cluster, "c1"), await start_controller(cluster, "c2")
+        silenced = NoController("nobody leads")
+        first = await start_controller(cluster, "c1", error=silenced)
+        second = await start_controller(cluster, "c2", error=silenced)
         view = view_of(cluster, (first,))
         asked_at = asyncio.get_running_loop().time()
         with pytest.raises(
@@ -168,6 +190,38 @@ def test_client_that_was_given_controllers_alone_is_told_so_at_once() -> None:
         assert "these are controllers, not brokers" in told.value.message
         assert told.value.message.endswith("; nobody answers at nobody:1")
         assert asyncio.get_running_loop().time() - asked_at < 3
+        await view.close()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (
+            {"brokers": ["fenced:1", "b1:1", "b2:1", "b3:1"]},
+            "c1:1: this is a controller, not a broker: bootstrap with brokers: b1:1,b2:1,b3:1",
+        ),
+        (
+            {"brokers": []},
+            (
+                "c1:1: this is a controller, not a broker: bootstrap with brokers, once one has registered: "
+                "there is none yet"
+            ),
+        ),
+        (
+            {"error": InvalidRequest("no such method", grpc_status="UNIMPLEMENTED")},
+            "c1:1: this is no broker: bootstrap with brokers",
+        ),
+    ],
+)
+def test_controller_says_where_the_brokers_are(fields: dict[str, Any], told: str) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        view = view_of(cluster, (await start_controller(cluster, **fields),))
+        with pytest.raises(UnsupportedOperation) as refused:
+            await view.topic("t", timeout_s=120)
+        assert refused.value.message == told
+        assert not refused.value.retriable
         await view.close()
 
     simulate(scenario)
