@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 
 from quorate.errors import UnknownTopicOrPartition
-from quorate.pipeline.source.errors import DataLost
+from quorate.pipeline.source.errors import DataLost, TopicRecreated
 from quorate.pipeline.source.ranges import OffsetRange
 from quorate.pipeline.source.stream_reader import QuorateStreamReader
 from quorate.pipeline.source.tasks import RangePartition
@@ -56,6 +56,13 @@ def looks_until(reader: QuorateStreamReader, position: dict[str, Any], topics: s
     return position
 
 
+def refused_within(reader: QuorateStreamReader, position: dict[str, Any]) -> None:
+    """Looks until there is something else than the position, or an error, which is what is looked for."""
+    deadline = time.monotonic() + SOON_S
+    while latest(reader, position) == position:
+        assert time.monotonic() < deadline, "nobody has noticed"
+
+
 @pytest.mark.parametrize("how", ["subscribe", "subscribePattern"])
 def test_a_query_that_may_lose_data_goes_on_without_a_topic_that_is_deleted(
     quorate_cluster: LocalCluster, new_topic: NewTopic, how: str
@@ -83,6 +90,65 @@ def test_a_query_that_may_not_lose_data_says_soon_which_topic_is_gone(
     with pytest.raises(DataLost, match=f"{deleted}-0: it is not there any more"):
         looks_until(reader, position, {kept})
     assert time.monotonic() - began < SOON_S, "one look may be what takes long"
+
+
+def test_a_query_that_may_miss_old_records_only_refuses_a_topic_that_is_deleted_and_whatever_follows_it(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    gaps_only = {"failOnDataLoss": "false", "dataLossAllowed": "retention"}
+    send(quorate_cluster, topic, 5)
+    reader = patient(quorate_cluster, topic, **gaps_only)
+    position = latest(reader, reader.initialOffset())
+    delete(quorate_cluster, topic)
+    with pytest.raises(DataLost, match=f"{topic}-0: it is not there any more.* begin anew") as caught:
+        looks_until(reader, position, set())
+    assert "failOnDataLoss" not in caught.value.message, "it is what was asked for"
+    with quorate_cluster.admin() as admin:
+        admin.create_topic(topic, partitions=1, replication_factor=3)
+    send(quorate_cluster, topic, 9)
+    for each in (reader, patient(quorate_cluster, topic, **gaps_only)):
+        with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted and made anew"):
+            refused_within(each, position)
+
+
+@pytest.mark.parametrize("how", ["subscribe", "subscribePattern"])
+def test_a_query_that_may_lose_data_refuses_a_topic_that_is_made_anew_between_two_batches(
+    quorate_cluster: LocalCluster, new_topic: NewTopic, how: str
+) -> None:
+    """It did not notice that the old one was gone: its offsets would be taken for the new one's."""
+    topic = new_topic(1)
+    send(quorate_cluster, topic, 5)
+    reader = patient(quorate_cluster, topic, how, failOnDataLoss="false")
+    begin = reader.initialOffset()
+    position = latest(reader, begin)
+    planned = reader.partitions(begin, position)
+    with quorate_cluster.admin() as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions=1, replication_factor=3)
+    send(quorate_cluster, topic, 9)
+    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted and made anew"):
+        refused_within(reader, position)
+    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted and made anew"):
+        list(reader.read(planned[0]))
+    # Neither by a start from the checkpoint, with the batch that is planned again.
+    again = patient(quorate_cluster, topic, how, failOnDataLoss="false")
+    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted and made anew"):
+        again.partitions(begin, position)
+
+
+def test_a_topic_that_is_not_named_any_more_is_not_called_deleted(
+    quorate_cluster: LocalCluster, new_topic: NewTopic
+) -> None:
+    kept, left_out = new_topic(1), new_topic(1)
+    reader = patient(quorate_cluster, f"{kept},{left_out}")
+    position = looks_until(reader, reader.initialOffset(), {kept, left_out})
+    with pytest.raises(
+        DataLost, match=rf"{left_out}-0: .* no option names it now.*fail\.on\.data\.loss=false"
+    ):
+        latest(patient(quorate_cluster, kept), position)
+    lenient = patient(quorate_cluster, kept, failOnDataLoss="false", dataLossAllowed="retention")
+    assert latest(lenient, position).keys() == {kept}
 
 
 def test_a_query_that_is_started_again_after_its_topic_was_deleted_says_so_or_goes_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
@@ -188,6 +189,10 @@ def test_available_now_tells_of_a_log_that_was_cut_off() -> None:
         latest(available_now(60, 60), position(100))
     # It goes back, or what is written there would never be read.
     assert latest(available_now(60, 60, failOnDataLoss="false"), position(100)) == position(60)
+    # Who keeps what it reads by offset has others by the same offsets.
+    gaps_only = {"failOnDataLoss": "false", "dataLossAllowed": "retention"}
+    with pytest.raises(DataLost, match=r"ends at 60, .* begin anew: with another checkpoint"):
+        latest(available_now(60, 60, **gaps_only), position(100))
 
 
 def test_a_target_that_was_passed_is_no_loss() -> None:
@@ -245,6 +250,30 @@ def test_records_that_retention_took_are_an_error_or_are_left_out_as_asked_for(
     assert found[0] >= begins_at
     assert found == sorted(set(found)), "retention goes on meanwhile: there may be more than one gap"
     assert found[-1] == end[topic]["offsets"]["0"] - 1
+
+
+def test_who_is_far_behind_retention_goes_on_at_once_and_says_how_many_offsets_are_gone(
+    quorate_cluster: LocalCluster, short_log: tuple[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, begins_at = short_log
+    few = {"maxOffsetsPerTrigger": "3", "minPartitions": "2"}
+    lenient = stream(quorate_cluster, topic, failOnDataLoss="false", **few)
+    found = latest(lenient, lenient.initialOffset())
+    start: dict[str, Any] = {topic: {**found[topic], "offsets": {"0": 0}}}
+    end = latest(lenient, start)
+    assert end[topic]["offsets"]["0"] >= begins_at + 3, "else there is batch after batch of nothing"
+
+    ranges = [each.value for each in lenient.partitions(start, end)]
+    assert sum(each.size for each in ranges) <= 3, "what is gone is no task's"
+    (told,) = [each for each in caplog.messages if "data_lost" in each]
+    # A batch that is planned again may find that more is gone.
+    assert f"{topic}-0" in told
+    lost = re.search(r"offsets\W+(\d+)", told)
+    assert lost is not None
+    assert int(lost[1]) >= begins_at
+    # Nothing may be missing: the plan asks nobody, and its task is refused.
+    strict = stream(quorate_cluster, topic, **few)
+    assert latest(strict, start)[topic]["offsets"] == {"0": 3}
 
 
 def test_a_task_reads_on_when_the_leader_dies(quorate_cluster: LocalCluster, new_topic: NewTopic) -> None:

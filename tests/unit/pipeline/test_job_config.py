@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, call
 
 import pytest
 
@@ -16,7 +16,8 @@ from quorate.errors import InvalidConfig
 from quorate.pipeline.jobs import session as job_session
 from quorate.pipeline.jobs.archive import job as archive_job
 from quorate.pipeline.jobs.config import JOBS, AggregateConfig, ArchiveConfig, AuditConfig, ReplayConfig
-from quorate.pipeline.jobs.config.base import StoreFormat, load
+from quorate.pipeline.jobs.config.base import StoreFormat, StreamingConfig, load
+from quorate.pipeline.jobs.reading import read_stream
 from quorate.pipeline.jobs.running import Outcome
 from quorate.pipeline.jobs.session import open_session
 
@@ -73,6 +74,36 @@ def test_a_mistake_is_refused_by_name(job: type[Any], flags: dict[str, object], 
         load(job, None, flags)
 
 
+@pytest.mark.parametrize(
+    ("content", "flags", "fails"),
+    [
+        ("", {}, True),
+        ("fail.on.data.loss = false", {}, False),
+        ("fail.on.data.loss = false", {"fail.on.data.loss": "true"}, True),
+        ("", {"fail.on.data.loss": "false"}, False),
+    ],
+)
+@pytest.mark.parametrize("job", ["archive", "aggregate", "table"])
+def test_a_job_that_follows_a_topic_ends_where_data_is_lost_unless_it_is_told_otherwise(
+    tmp_path: Path, job: str, content: str, flags: dict[str, object], *, fails: bool
+) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(content)
+    places = {
+        "archive": {"topics": "a", "path": "/p"},
+        "aggregate": _COUNTED,
+        "table": {"topic": "a", "path": "/p"},
+    }
+    config = load(JOBS[job], str(file), {**places[job], **flags})
+    assert isinstance(config, StreamingConfig)
+    spark = MagicMock()
+    reader = spark.readStream.format.return_value
+    reader.option.return_value = reader
+    read_stream(spark, config, ["a"])
+    assert call("failOnDataLoss", str(fails).lower()) in reader.option.call_args_list
+    assert call("dataLossAllowed", "retention") in reader.option.call_args_list
+
+
 def test_a_time_without_a_zone_is_utc() -> None:
     config = load(
         ReplayConfig, None, {**_REPLAY, "from.time": "2026-01-31", "until.time": "2026-01-31T09:00+01:00"}
@@ -117,7 +148,7 @@ def test_the_command_of_a_job_has_an_option_for_each_setting(
         if setting.key != "bootstrap.servers":
             assert f"--{setting.key.replace('.', '-')}" in shown
             # And says what it takes, as errors do.
-            if not isinstance(setting.kind, Flag):
+            if not isinstance(setting.kind, Flag) or setting.default:
                 assert f"[{setting.kind.accepts.removesuffix(', or nothing')}" in shown
 
 

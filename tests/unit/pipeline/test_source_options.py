@@ -18,7 +18,7 @@ TOPIC = {**SERVERS, "subscribe": "orders"}
 def test_names_of_options_are_the_same_in_any_case() -> None:
     options = read_options({**SERVERS, "SUBSCRIBE": "a, b", "failondataloss": "FALSE"}, is_streaming=False)
     assert options.selection == Selection(topics=("a", "b"))
-    assert not options.fail_on_data_loss
+    assert not options.losses.is_strict
 
 
 def test_the_servers_may_be_named_without_kafka() -> None:
@@ -48,6 +48,7 @@ def test_a_timestamp_counts_before_timestamps_and_these_before_offsets() -> None
         ({**TOPIC, "maxOffsetsPerTrigger": "10"}, "maxOffsetsPerTrigger: batch reads"),
         ({**TOPIC, "minPartitions": "0"}, "minPartitions: it is '0'"),
         ({**TOPIC, "failOnDataLoss": "maybe"}, "failOnDataLoss: it is 'maybe'; true or false"),
+        ({**TOPIC, "dataLossAllowed": "some"}, "dataLossAllowed: it is 'some'; any or retention"),
         ({**TOPIC, "endingOffsets": "earliest"}, "endingOffsets.*latest or JSON"),
         ({**TOPIC, "startingOffsets": "{"}, "startingOffsets.*JSON"),
         ({**TOPIC, "startingOffsets": '{"t": {"0": true}}'}, "startingOffsets.*JSON"),
@@ -105,15 +106,29 @@ def test_an_end_that_does_not_count_is_checked_all_the_same() -> None:
     [
         ({**TOPIC, "endingOffsets": "latest"}, "endingOffsets: streaming reads"),
         ({**TOPIC, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger"),
+        ({**TOPIC, "minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger: it is '0'; .* from 1 on"),
+        ({**TOPIC, "maxOffsetsPerTrigger": "1e6"}, "maxOffsetsPerTrigger: it is '1e6'"),
+        ({**TOPIC, "maxOffsetsPerTrigger": "9" * 5_000}, "maxOffsetsPerTrigger: it is '9"),
+        ({**TOPIC, "failOnDataLoss": "y" * 5_000}, "failOnDataLoss: it is 'y"),
+        ({**TOPIC, "kafka.isolation.level": "r" * 5_000}, "kafka.isolation.level: it is 'r"),
         ({**TOPIC, "maxTriggerDelay": "soon"}, "maxTriggerDelay.*500ms"),
+        ({**TOPIC, "maxTriggerDelay": "-1s"}, "maxTriggerDelay.*500ms"),
+        ({**TOPIC, "maxTriggerDelay": "1.5m"}, "maxTriggerDelay.*500ms"),
+        ({**TOPIC, "maxTriggerDelay": "9" * 400 + "s"}, "maxTriggerDelay.*500ms"),
+        ({**TOPIC, "maxTriggerDelay": "9" * 5_000 + "s"}, "maxTriggerDelay.*500ms"),
+        ({**TOPIC, "maxTriggerDelays": "5s"}, "maxTriggerDelays: .*Did you mean maxTriggerDelay"),
     ],
 )
 def test_a_stream_refuses(given: dict[str, str], said: str) -> None:
-    with pytest.raises(InvalidConfig, match=said):
+    with pytest.raises(InvalidConfig, match=said) as refused:
         read_options(given, is_streaming=True)
+    assert len(refused.value.message) < 1_000, "somebody is to read it"
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("15m", 900), ("1 h", 3600)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("500ms", 0.5), ("30s", 30), ("15m", 900), ("1 h", 3600), ("1D", 86400), ("250", 0.25)],
+)
 def test_durations_are_written_as_in_spark(text: str, seconds: float) -> None:
     assert read_options({**TOPIC, "maxTriggerDelay": text}, is_streaming=True).trigger_delay_s_max == seconds
 

@@ -73,7 +73,8 @@ def _option(setting: Setting) -> click.Option:
     from quorate.core.config.schema import REQUIRED
 
     flag, attribute = "--" + setting.key.replace(".", "-"), setting.key.replace(".", "_")
-    if isinstance(setting.kind, Flag):
+    # One that holds unless it is said otherwise needs a word for that.
+    if isinstance(setting.kind, Flag) and not setting.default:
         return click.Option([flag, attribute], is_flag=True, default=None, help=setting.about)
     default = "" if setting.default in (REQUIRED, None, ()) else setting.kind.render(setting.default)
     needed = "required" if setting.default is REQUIRED else f"default {default}" if default else ""

@@ -28,6 +28,9 @@ def read_stream(spark: SparkSession, config: StreamingConfig, topics: Sequence[s
         .option("kafka.bootstrap.servers", config.bootstrap_servers)
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", config.starting_offsets.value)
+        .option("failOnDataLoss", str(config.fails_on_data_loss).lower())
+        # Results know records by offsets, which must not mean others all of a sudden.
+        .option("dataLossAllowed", "retention")
         .option("maxOffsetsPerTrigger", str(config.rows_per_batch_max))
         .option("includeHeaders", "true")
         .load()

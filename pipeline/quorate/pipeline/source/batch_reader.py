@@ -33,7 +33,7 @@ class QuorateReader(DataSourceReader):
             connection_to(options.bootstrap), options.selection, timeout_s=options.request_timeout_s
         )
         found = lookup.partitions(is_new_query=True)
-        is_strict = options.fail_on_data_loss
+        is_strict = options.losses.is_strict
         starts = lookup.resolve(
             found, options.starting, late_timestamp=options.late_timestamp, fail_on_data_loss=is_strict
         )

@@ -22,7 +22,6 @@ from quorate.client.listed_offsets import list_offsets
 from quorate.client.retrying import retrying
 from quorate.client.topology import Leader, TopicView
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
-from quorate.core.logging import get_logger
 from quorate.core.transport import method_of
 from quorate.errors import (
     NotLeaderOrFollower,
@@ -34,13 +33,12 @@ from quorate.errors import (
 )
 from quorate.pipeline.source.connection import Connection
 from quorate.pipeline.source.errors import DataLost, TopicRecreated, located, noting
+from quorate.pipeline.source.losses import LossRules, tell_of_lost
 from quorate.pipeline.source.ranges import OffsetRange
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import broker_pb2
 
 __all__ = ["RangeFetch"]
-
-log = get_logger(__name__)
 
 _FETCH: Final = method_of(
     broker_pb2.DESCRIPTOR.services_by_name["BrokerService"],
@@ -74,7 +72,7 @@ class RangeFetch:
         rack: str | None,
         patience_s: float,
         request_timeout_s: float,
-        fail_on_data_loss: bool,
+        losses: LossRules,
     ) -> None:
         self._connection = connection
         self._cluster: ClusterView = connection.cluster
@@ -83,7 +81,7 @@ class RangeFetch:
         self._rack = rack
         self._patience_s = patience_s
         self._request_timeout_s = request_timeout_s
-        self._fail_on_data_loss = fail_on_data_loss
+        self._losses = losses
         #: the replica in the rack did not do: the leader is asked from then on
         self._avoids_follower = False
 
@@ -117,9 +115,7 @@ class RangeFetch:
                 end = await self._end_of_log(min(remaining_s, _END_TIMEOUT_S))
                 if offset < end:
                     raise OffsetNotAvailable(f"the log ends at {end}: {error.message}") from error
-                return self._without(
-                    offset, self._range.end, f"are not there any more: the log ends at {end}"
-                )
+                return self._without_the_rest(offset, f"the log ends at {end}")
 
         return await retrying(
             attempt,
@@ -133,7 +129,7 @@ class RangeFetch:
         try:
             topic = await self._cluster.topic(self._range.topic, timeout_s=max(remaining_s, _DENIAL_S_MIN))
         except UnknownTopicOrPartition:
-            return self._without(offset, self._range.end, "are not there any more: the topic was deleted")
+            return self._without_the_rest(offset, "the topic was deleted")
         self._check_id(topic)
         leader = self._cluster.leader_of(self._tp)
         if leader is None:
@@ -215,18 +211,20 @@ class RangeFetch:
         if not result.HasField("log_start_offset") or result.log_start_offset <= offset:
             raise error
         resume = min(result.log_start_offset, self._range.end)
-        log_start = result.log_start_offset
-        why = f"were deleted before they were read: the log begins at {log_start}"
+        why = f"were deleted before they were read: the log begins at {result.log_start_offset}"
+        if not self._losses.allows_gaps:
+            raise DataLost(f"records from {offset} to {resume} {why}. {self._losses.advice_on_gaps}")
         return self._without(offset, resume, why)
 
+    def _without_the_rest(self, offset: int, why: str) -> Chunk:
+        """What is behind the offset was there when this was planned, and will be something else."""
+        end, why = self._range.end, f"are not there any more: {why}"
+        if not self._losses.allows_going_back:
+            raise DataLost(f"records from {offset} to {end} {why}. {self._losses.advice_on_going_back}")
+        return self._without(offset, end, why)
+
     def _without(self, offset: int, resume: int, why: str) -> Chunk:
-        """Goes on behind what is lost, if the query may lose something."""
-        if self._fail_on_data_loss:
-            raise DataLost(
-                f"records from {offset} to {resume} {why}. With failOnDataLoss=false they are left out, "
-                f"with a warning"
-            )
-        log.warning("data_lost", partition=str(self._tp), from_offset=offset, to_offset=resume, why=why)
+        tell_of_lost(self._tp, offset, resume, why)
         return Chunk(b"", resume)
 
     def _take_note(self, error: QuorateError) -> None:

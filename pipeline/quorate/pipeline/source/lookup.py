@@ -90,7 +90,7 @@ class Lookup:
 
         That is, their topic is there, with the id that is returned. The rest is gone, or not read any more.
         """
-        chosen = [each for each in partitions if self._is_chosen(each)]
+        chosen = [each for each in partitions if self.is_chosen(each)]
         return self._connection.run(self._not_known_yet(chosen)) if chosen else {}
 
     def ends(self, *, is_new_query: bool) -> Positions:
@@ -236,7 +236,7 @@ class Lookup:
                 found[TopicPartition(topic.name, PartitionId(number))] = topic.topic_id
         return found
 
-    def _is_chosen(self, partition: TopicPartition) -> bool:
+    def is_chosen(self, partition: TopicPartition) -> bool:
         selection = self._selection
         if selection.assigned is not None:
             return partition.partition in selection.assigned.get(partition.topic, ())

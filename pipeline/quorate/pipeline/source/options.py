@@ -77,7 +77,7 @@ class Options:
         if value is None:
             return default
         if value.lower() not in ("true", "false"):
-            raise refusal(name, f"it is {value!r}; true or false is expected")
+            raise refusal(name, f"it is {_shortened(value)!r}; true or false is expected")
         return value.lower() == "true"
 
     def count(self, name: str, *, default: int, at_least: int = 1) -> int:
@@ -94,14 +94,17 @@ class Options:
             number = at_least - 1
         if not at_least <= number <= _INT64_MAX:
             raise refusal(
-                name, f"it is {value!r}; a whole number from {at_least} on, of 64 bits at most, is expected"
+                name,
+                f"it is {_shortened(value)!r}; a whole number from {at_least} on, of 64 bits at most, is "
+                f"expected",
             )
         return number
 
     def choice(self, name: str, choices: tuple[str, ...], *, default: str) -> str:
         value = self._values.get(name, default).lower()
         if value not in choices:
-            raise refusal(name, f"it is {self._values[name]!r}; {' or '.join(choices)} is expected")
+            given = _shortened(self._values[name])
+            raise refusal(name, f"it is {given!r}; {' or '.join(choices)} is expected")
         return value
 
     def seconds(self, name: str) -> float | None:
@@ -109,10 +112,13 @@ class Options:
         value = self._values.get(name)
         if value is None:
             return None
-        digits = value.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
-        unit = value.strip()[len(digits) :].strip() or "ms"
-        if not digits.isdecimal() or unit not in _UNITS_S:
-            raise refusal(name, f"it is {value!r}; a duration such as 500ms, 30s, 15m or 1h is expected")
+        text = value.strip().lower()
+        digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+        unit = text[len(digits) :].strip() or "ms"
+        # Longer ones are no number that anything can be multiplied by.
+        if not digits.isdecimal() or len(digits) > len(str(_INT64_MAX)) or unit not in _UNITS_S:
+            expected = "a duration such as 500ms, 30s, 15m or 1h"
+            raise refusal(name, f"it is {_shortened(value)!r}; {expected} is expected")
         return int(digits) * _UNITS_S[unit]
 
     def by_partition(self, name: str) -> dict[tuple[str, int], int] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from quorate.errors import InvalidConfig
+from quorate.pipeline.source.losses import LossRules
 from quorate.pipeline.source.options import BOOTSTRAP, Options, refusal
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions", "Selection", "read_options"]
@@ -25,6 +26,7 @@ _BOTH: Final = frozenset(
         "startingTimestamp",
         "startingOffsetsByTimestampStrategy",
         "failOnDataLoss",
+        "dataLossAllowed",
         "minPartitions",
         "maxRecordsPerPartition",
         "includeHeaders",
@@ -79,7 +81,7 @@ class ReadOptions:
     ending: Bound
     #: what to do where no record is as late as a starting timestamp: "latest" begins at the end
     late_timestamp: Literal["error", "latest"]
-    fail_on_data_loss: bool
+    losses: LossRules
     partitions_min: int | None
     partition_records_max: int | None
     rack: str | None
@@ -111,7 +113,7 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         starting=_bound(options, "starting", "latest" if is_streaming else "earliest"),
         ending=_bound(options, "ending", "latest"),
         late_timestamp="latest" if late == "latest" else "error",
-        fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+        losses=_losses(options),
         partitions_min=options.optional_count("minPartitions"),
         partition_records_max=options.optional_count("maxRecordsPerPartition"),
         rack=options.text("kafka.client.rack") or None,
@@ -120,6 +122,13 @@ def read_options(given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         trigger_offsets_min=minimum,
         trigger_offsets_max=maximum,
         trigger_delay_s_max=15 * 60 if delay_s is None else delay_s,
+    )
+
+
+def _losses(options: Options) -> LossRules:
+    allowed = options.choice("dataLossAllowed", ("any", "retention"), default="any")
+    return LossRules(
+        is_strict=options.flag("failOnDataLoss", default=True), only_retention=allowed == "retention"
     )
 
 

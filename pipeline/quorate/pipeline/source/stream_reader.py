@@ -38,6 +38,7 @@ from pyspark.sql.types import StructType
 
 from quorate.core.ids import TopicPartition
 from quorate.pipeline.source.errors import DataLost
+from quorate.pipeline.source.losses import tell_of_lost
 from quorate.pipeline.source.positions import Positions
 from quorate.pipeline.source.ranges import OffsetRange, cut, limited
 from quorate.pipeline.source.read_options import ReadOptions
@@ -82,7 +83,7 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found,
                 options.starting,
                 late_timestamp=options.late_timestamp,
-                fail_on_data_loss=options.fail_on_data_loss,
+                fail_on_data_loss=options.losses.is_strict,
             )
             self._initial = Positions.of(offsets, found)
         is_moving = options.starting.may_be_latest(late_timestamp=options.late_timestamp)
@@ -122,7 +123,7 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         self._batch_at = time.monotonic()
         if isinstance(limit, ReadMaxRows):
-            ends = limited(starts, ends, limit.max_rows)
+            ends = limited(self._readable(starts, latest.ids), ends, limit.max_rows)
         return Positions({**ends, **new}, latest.ids).to_json()
 
     def reportLatestOffset(self) -> Document | None:  # noqa: N802 - Spark's name
@@ -132,12 +133,17 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Document, end: Document) -> list[InputPartition]:
         begin, stop = Positions.from_json(start), Positions.from_json(end)
         begin.check_ids(stop.ids)
+        # What is new begins where this position says, and has nothing to read yet.
+        starts = {each: begin.offsets.get(each, offset) for each, offset in stop.offsets.items()}
+        waiting = {each: offset for each, offset in starts.items() if offset < stop.offsets[each]}
+        readable = self._readable(waiting, stop.ids)
+        for each, offset in waiting.items():
+            if readable[each] > offset:
+                why = f"were deleted before they were read: the log begins at {readable[each]}"
+                tell_of_lost(each, offset, min(readable[each], stop.offsets[each]), why)
         ranges = [
-            # What is new begins where this position says, and has nothing to read yet.
-            OffsetRange(
-                each.topic, stop.ids[each.topic], each.partition, begin.offsets.get(each, offset), offset
-            )
-            for each, offset in stop.offsets.items()
+            OffsetRange(each.topic, stop.ids[each.topic], each.partition, readable[each], stop.offsets[each])
+            for each in waiting
         ]
         options = self._options
         pieces = cut(ranges, pieces_min=options.partitions_min, records_max=options.partition_records_max)
@@ -216,20 +222,38 @@ class QuorateStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         kept = {each: offset for each, offset in begin.offsets.items() if each in latest.offsets}
         for each, offset in kept.items():
             if latest.offsets[each] < offset:
-                self._lost(each, f"{each} ends at {latest.offsets[each]}, and was read up to {offset}")
+                self._went_back(each, f"{each} ends at {latest.offsets[each]}, and was read up to {offset}")
         return kept
 
-    def _gone(self, partitions: Set[TopicPartition]) -> None:
-        gone = sorted(partitions)
-        self._lost(gone[0], f"{', '.join(map(str, gone))}: it is not there any more")
+    def _readable(
+        self, starts: Mapping[TopicPartition, int], ids: Mapping[str, str]
+    ) -> Mapping[TopicPartition, int]:
+        """Where what is left begins, if something may be missing.
 
-    def _lost(self, partition: TopicPartition, what: str) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLost(
-                f"{what}. With failOnDataLoss=false the query goes on with what there is",
-                topic=partition.topic,
-                partition=partition.partition,
-            )
+        Who is far behind would else have batch after batch of what is not there any more.
+        """
+        if not self._options.losses.allows_gaps:
+            return starts
+        beginnings = self._lookup().beginnings({each: ids[each.topic] for each in starts})
+        return {each: max(offset, beginnings.get(each, offset)) for each, offset in starts.items()}
+
+    def _gone(self, partitions: Set[TopicPartition]) -> None:
+        unchosen = {each for each in partitions if not self._lookup().is_chosen(each)}
+        if deleted := sorted(partitions - unchosen):
+            self._went_back(deleted[0], f"{', '.join(map(str, deleted))}: it is not there any more")
+        if unchosen:
+            left, losses = sorted(unchosen), self._options.losses
+            what = f"{', '.join(map(str, left))}: it was read before, and no option names it now"
+            self._lost(left[0], what, losses.advice_on_gaps, is_allowed=losses.allows_gaps)
+
+    def _went_back(self, partition: TopicPartition, what: str) -> None:
+        """What was read before is of records that are not there any more."""
+        losses = self._options.losses
+        self._lost(partition, what, losses.advice_on_going_back, is_allowed=losses.allows_going_back)
+
+    def _lost(self, partition: TopicPartition, what: str, advice: str, *, is_allowed: bool) -> None:
+        if not is_allowed:
+            raise DataLost(f"{what}. {advice}", topic=partition.topic, partition=partition.partition)
         from quorate.core.logging import get_logger
 
         get_logger(__name__).warning("data_lost", partition=str(partition), what=what)

@@ -67,7 +67,7 @@ def read_range(
         rack=options.rack or os.environ.get(_RACK_VARIABLE) or None,
         patience_s=options.patience_s,
         request_timeout_s=options.request_timeout_s,
-        fail_on_data_loss=options.fail_on_data_loss,
+        losses=options.losses,
     )
     for chunk in fetch.chunks():
         yield from rows.of_chunk(chunk)

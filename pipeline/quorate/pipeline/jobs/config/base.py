@@ -88,6 +88,13 @@ class StreamingConfig(JobConfig):
         about="Where to begin without a checkpoint.",
         trade_off="`latest` leaves out all that was written before.",
     )
+    fails_on_data_loss: bool = setting(
+        "fail.on.data.loss",
+        Flag(),
+        default=True,
+        about="End where retention has taken records before they were read.",
+        trade_off="`false` goes on with what there is, with a warning: the result lacks what is gone.",
+    )
     rows_per_batch_max: int = setting(
         "max.offsets.per.trigger",
         Integer(1, INT64_MAX),
