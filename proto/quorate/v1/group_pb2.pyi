@@ -118,24 +118,28 @@ class OffsetToCommit(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("group", "member_id", "member_epoch", "offsets", "commit_number")
+    __slots__ = ("group", "member_id", "member_epoch", "offsets", "commit_number", "revision")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     COMMIT_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     group: str
     member_id: str
     member_epoch: int
     offsets: _containers.RepeatedCompositeFieldContainer[OffsetToCommit]
     commit_number: int
-    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., commit_number: _Optional[int] = ...) -> None: ...
+    revision: str
+    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., commit_number: _Optional[int] = ..., revision: _Optional[str] = ...) -> None: ...
 
 class CommitOffsetsResponse(_message.Message):
-    __slots__ = ("results",)
+    __slots__ = ("results", "revision")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[CommitResult]
-    def __init__(self, results: _Optional[_Iterable[_Union[CommitResult, _Mapping]]] = ...) -> None: ...
+    revision: str
+    def __init__(self, results: _Optional[_Iterable[_Union[CommitResult, _Mapping]]] = ..., revision: _Optional[str] = ...) -> None: ...
 
 class CommitResult(_message.Message):
     __slots__ = ("topic_id", "topic", "partition", "error")
@@ -162,10 +166,12 @@ class FetchOffsetsRequest(_message.Message):
     def __init__(self, group: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ...) -> None: ...
 
 class FetchOffsetsResponse(_message.Message):
-    __slots__ = ("offsets",)
+    __slots__ = ("offsets", "revision")
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     offsets: _containers.RepeatedCompositeFieldContainer[CommittedOffset]
-    def __init__(self, offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ...) -> None: ...
+    revision: str
+    def __init__(self, offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ..., revision: _Optional[str] = ...) -> None: ...
 
 class CommittedOffset(_message.Message):
     __slots__ = ("topic_id", "topic", "partition", "offset", "leader_epoch", "metadata", "committed_at_ms")
@@ -220,7 +226,7 @@ class DescribeGroupsResponse(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[GroupDescription, _Mapping]]] = ...) -> None: ...
 
 class GroupDescription(_message.Message):
-    __slots__ = ("group", "error", "state", "group_epoch", "assignment_epoch", "assignor", "members", "progress", "coordinator")
+    __slots__ = ("group", "error", "state", "group_epoch", "assignment_epoch", "assignor", "members", "progress", "coordinator", "revision")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +236,7 @@ class GroupDescription(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     group: str
     error: _errors_pb2.ErrorDetail
     state: GroupState
@@ -239,7 +246,8 @@ class GroupDescription(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[MemberDescription]
     progress: _containers.RepeatedCompositeFieldContainer[GroupProgress]
     coordinator: int
-    def __init__(self, group: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., state: _Optional[_Union[GroupState, str]] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberDescription, _Mapping]]] = ..., progress: _Optional[_Iterable[_Union[GroupProgress, _Mapping]]] = ..., coordinator: _Optional[int] = ...) -> None: ...
+    revision: str
+    def __init__(self, group: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., state: _Optional[_Union[GroupState, str]] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberDescription, _Mapping]]] = ..., progress: _Optional[_Iterable[_Union[GroupProgress, _Mapping]]] = ..., coordinator: _Optional[int] = ..., revision: _Optional[str] = ...) -> None: ...
 
 class MemberDescription(_message.Message):
     __slots__ = ("member_id", "member_epoch", "subscription", "assignment", "target", "revoking", "silent_ms", "is_away")
@@ -292,10 +300,12 @@ class GroupProgress(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., member_id: _Optional[str] = ..., committed_offset: _Optional[int] = ..., committed_at_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., lag: _Optional[int] = ..., lag_ms: _Optional[int] = ..., lag_of_retention: _Optional[float] = ..., metadata: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class DeleteGroupsRequest(_message.Message):
-    __slots__ = ("groups",)
+    __slots__ = ("groups", "revisions")
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    REVISIONS_FIELD_NUMBER: _ClassVar[int]
     groups: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
+    revisions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, groups: _Optional[_Iterable[str]] = ..., revisions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DeleteGroupsResponse(_message.Message):
     __slots__ = ("results",)
@@ -312,12 +322,14 @@ class DeleteGroupResult(_message.Message):
     def __init__(self, group: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class DeleteOffsetsRequest(_message.Message):
-    __slots__ = ("group", "partitions")
+    __slots__ = ("group", "partitions", "revision")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     group: str
     partitions: _containers.RepeatedCompositeFieldContainer[TopicPartitions]
-    def __init__(self, group: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ...) -> None: ...
+    revision: str
+    def __init__(self, group: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., revision: _Optional[str] = ...) -> None: ...
 
 class DeleteOffsetsResponse(_message.Message):
     __slots__ = ("results",)

@@ -32,6 +32,10 @@ class GroupServiceStub:
     Any broker answers FindCoordinators. The other calls go to the coordinator; a broker that is not it refuses
     with NOT_COORDINATOR, which names the right one, and one that has just become it with
     COORDINATOR_LOAD_IN_PROGRESS, to be tried again: "no offset" is never said before everything is loaded.
+
+    A change of offsets that is not a member's commit says what it is based on: the `revision` of the
+    last answer. It is a text to be given back as it is. Whatever has changed since is left as it is, with
+    INVALID_UPDATE_VERSION; so a copy of a request that arrives late undoes nothing that was done after it.
     """
 
     def __init__(self, channel):
@@ -89,6 +93,10 @@ class GroupServiceServicer:
     Any broker answers FindCoordinators. The other calls go to the coordinator; a broker that is not it refuses
     with NOT_COORDINATOR, which names the right one, and one that has just become it with
     COORDINATOR_LOAD_IN_PROGRESS, to be tried again: "no offset" is never said before everything is loaded.
+
+    A change of offsets that is not a member's commit says what it is based on: the `revision` of the
+    last answer. It is a text to be given back as it is. Whatever has changed since is left as it is, with
+    INVALID_UPDATE_VERSION; so a copy of a request that arrives late undoes nothing that was done after it.
     """
 
     def FindCoordinators(self, request, context):
@@ -205,6 +213,10 @@ class GroupService:
     Any broker answers FindCoordinators. The other calls go to the coordinator; a broker that is not it refuses
     with NOT_COORDINATOR, which names the right one, and one that has just become it with
     COORDINATOR_LOAD_IN_PROGRESS, to be tried again: "no offset" is never said before everything is loaded.
+
+    A change of offsets that is not a member's commit says what it is based on: the `revision` of the
+    last answer. It is a text to be given back as it is. Whatever has changed since is left as it is, with
+    INVALID_UPDATE_VERSION; so a copy of a request that arrives late undoes nothing that was done after it.
     """
 
     @staticmethod

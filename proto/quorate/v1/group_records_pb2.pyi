@@ -28,14 +28,16 @@ class OffsetKey(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class GroupValue(_message.Message):
-    __slots__ = ("group_epoch", "assignment_epoch", "empty_since_ms")
+    __slots__ = ("group_epoch", "assignment_epoch", "empty_since_ms", "is_deleted")
     GROUP_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     EMPTY_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_DELETED_FIELD_NUMBER: _ClassVar[int]
     group_epoch: int
     assignment_epoch: int
     empty_since_ms: int
-    def __init__(self, group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., empty_since_ms: _Optional[int] = ...) -> None: ...
+    is_deleted: bool
+    def __init__(self, group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., empty_since_ms: _Optional[int] = ..., is_deleted: _Optional[bool] = ...) -> None: ...
 
 class MemberValue(_message.Message):
     __slots__ = ("subscription", "member_epoch", "previous_member_epoch", "target", "assigned", "revoking", "is_away")
