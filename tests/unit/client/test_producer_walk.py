@@ -6,6 +6,9 @@ from typing import Final
 
 import pytest
 
+from quorate.chaos.models.producer.producer_stories import (
+    a_written_batch_is_known_however_long_its_request_takes,
+)
 from quorate.chaos.models.producer.producer_walk import walk_with
 from quorate.chaos.mutations.mutation import Mutation
 from quorate.chaos.mutations.of_producer import MUTATIONS
@@ -20,6 +23,10 @@ _FIRST_SEEDS: Final = {"takes-batches-before-a-hole-for-clean": 143, "sends-unnu
 @pytest.mark.parametrize("seed", range(_SEEDS))
 def test_each_record_is_written_once_in_order_and_its_end_is_the_truth(seed: int) -> None:
     walk_with(seed)
+
+
+def test_window_begins_at_the_oldest_undecided_batch() -> None:
+    a_written_batch_is_known_however_long_its_request_takes()
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from quorate.chaos.models.producer import producer_stories
+from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import PRODUCER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.sim.patch import Patch
@@ -106,6 +108,25 @@ def repeats_an_unnumbered_batch_that_may_be_written(patch: Patch) -> None:
         return original(self, batch, error, now)
 
     patch.setattr(PartitionQueue, "refused", refused)
+
+
+@mutation(
+    50,
+    hunt=StoryHunt(
+        "a slow partition in the same request",
+        producer_stories.a_written_batch_is_known_however_long_its_request_takes,
+    ),
+)
+def counts_only_what_is_undecided(patch: Patch) -> None:
+    """What was acknowledged since the oldest one left makes room, and the broker forgets the oldest."""
+    original = PartitionQueue.acknowledged
+
+    def acknowledged(self: PartitionQueue, batch: ProducerBatch) -> None:
+        original(self, batch)
+        if self.undecided:
+            self.undecided[0].rank = self._numbered - len(self.undecided)
+
+    patch.setattr(PartitionQueue, "acknowledged", acknowledged)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

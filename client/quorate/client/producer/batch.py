@@ -61,6 +61,7 @@ class ProducerBatch:
         "producer_epoch",
         "producer_id",
         "queue",
+        "rank",
     )
 
     def __init__(
@@ -86,6 +87,8 @@ class ProducerBatch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1
+        #: how many batches of its partition were numbered before it
+        self.rank = 0
         self.encoded = b""
         #: the request that it is on its way in, or is about to be; None: not under way
         self.attempt: object | None = None

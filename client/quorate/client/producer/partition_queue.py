@@ -21,8 +21,9 @@ the rules here:
   in the log, whatever may still linger on the way with the old epoch is refused, so it cannot turn up out of
   order. Batches behind the hole that may be written keep their number: the log knows them, and says where
   they are; or it does not, and then their outcome stays unknown.
-- At most five batches are numbered and undecided: with one more, the oldest might be forgotten by the
-  broker.
+- From the oldest undecided batch on at most five are numbered, also where those behind it are acknowledged by
+  now, as they are when it waits for another partition in its request: with one more, the broker would forget
+  the oldest, and could not say any more where it is.
 
 A batch with a condition (``expected_offset``) travels alone. Refused for its condition, it gives its number
 back: what the condition was checked against is committed, so no attempt of it that still lingers can succeed
@@ -92,6 +93,7 @@ class PartitionQueue:
         "_backoff",
         "_is_row_broken",
         "_next_sequence",
+        "_numbered",
         "_producer_epoch",
         "in_flight_max",
         "is_marked",
@@ -129,7 +131,7 @@ class PartitionQueue:
         #: somebody has told the sender to look here
         self.is_marked = False
         # -- the loop's
-        #: sent at least once, without a last word; in order, at most ``in_flight_max``
+        #: sent at least once, without a last word; in order, with holes where one was acknowledged
         self.undecided: deque[ProducerBatch] = deque()
         #: where it leaves for, as far as is known; None: the cluster view is to be asked
         self.route: Route | None = None
@@ -145,6 +147,8 @@ class PartitionQueue:
         self.producer_id = -1
         self._producer_epoch = -1
         self._next_sequence = 0
+        #: batches that got a number: what the next one's rank is
+        self._numbered = 0
         self._is_row_broken = False
 
     def take_open(self) -> ProducerBatch:
@@ -205,7 +209,7 @@ class PartitionQueue:
         if batch is None or self._is_row_broken or (batch.is_numbered and self.needs_producer_id):
             return None
         if self.undecided:
-            if not self.waiting or len(self.undecided) >= self.in_flight_max:
+            if not self.waiting or self._numbered - self.undecided[0].rank >= self.in_flight_max:
                 return None  # an open batch fills while others are on their way
             if not (_may_have_company(batch) and _may_have_company(self.undecided[-1])):
                 return None
@@ -224,7 +228,8 @@ class PartitionQueue:
 
     def _number(self, batch: ProducerBatch) -> None:
         batch.producer_id, batch.producer_epoch = self.producer_id, self._producer_epoch
-        batch.base_sequence = self._next_sequence
+        batch.base_sequence, batch.rank = self._next_sequence, self._numbered
+        self._numbered += 1
         self._next_sequence = (self._next_sequence + len(batch.columns.timestamps)) % _SEQUENCES
 
     def _begin_new_row(self) -> None:
@@ -304,7 +309,7 @@ class PartitionQueue:
         self.undecided.remove(batch)
         if batch.is_numbered:
             assert not self.undecided or batch.attempts == 0, "what has a condition travels alone"
-            self._next_sequence = batch.base_sequence
+            self._next_sequence, self._numbered = batch.base_sequence, batch.rank
 
     def _out_of_row(self, batch: ProducerBatch, error: ProducerError, now: float) -> QuorateError | None:
         first = self.undecided[0]
@@ -405,6 +410,8 @@ class PartitionQueue:
     def validate(self) -> None:
         """Invariants, for tests."""
         assert len(self.undecided) <= self.in_flight_max
+        if self.undecided and self.undecided[0].base_sequence >= 0:
+            assert self._numbered - self.undecided[0].rank <= self.in_flight_max
         assert all(batch.columns.bytes_max == 0 for batch in (*self.undecided, *self.waiting))
         for batch in self.undecided:
             assert not batch.is_done
