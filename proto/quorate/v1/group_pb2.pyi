@@ -54,20 +54,24 @@ class Coordinator(_message.Message):
     def __init__(self, group: _Optional[str] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., broker_id: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
 
 class GroupHeartbeatRequest(_message.Message):
-    __slots__ = ("group", "member_id", "member_epoch", "owned", "max_wait_ms", "subscription")
+    __slots__ = ("group", "member_id", "member_epoch", "owned", "max_wait_ms", "subscription", "call_number", "departure_epoch")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     OWNED_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    CALL_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DEPARTURE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     group: str
     member_id: str
     member_epoch: int
     owned: _containers.RepeatedCompositeFieldContainer[TopicPartitions]
     max_wait_ms: int
     subscription: GroupSubscription
-    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., owned: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., subscription: _Optional[_Union[GroupSubscription, _Mapping]] = ...) -> None: ...
+    call_number: int
+    departure_epoch: int
+    def __init__(self, group: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., owned: _Optional[_Iterable[_Union[TopicPartitions, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., subscription: _Optional[_Union[GroupSubscription, _Mapping]] = ..., call_number: _Optional[int] = ..., departure_epoch: _Optional[int] = ...) -> None: ...
 
 class GroupSubscription(_message.Message):
     __slots__ = ("topics", "pattern", "assignor", "instance_id", "rack", "client_id", "host", "rebalance_timeout_ms")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from quorate.v1 import group_pb2 as quorate_dot_v1_dot_group__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1equorate/v1/group_records.proto\x12\nquorate.v1\x1a\x16quorate/v1/group.proto\"z\n\x0eGroupRecordKey\x12\r\n\x05group\x18\x01 \x01(\t\x12\x12\n\x08is_group\x18\x02 \x01(\x08H\x00\x12\x13\n\tmember_id\x18\x03 \x01(\tH\x00\x12\'\n\x06offset\x18\x04 \x01(\x0b\x32\x15.quorate.v1.OffsetKeyH\x00\x42\x07\n\x05\x61\x62out\"0\n\tOffsetKey\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"g\n\nGroupValue\x12\x13\n\x0bgroup_epoch\x18\x01 \x01(\x05\x12\x18\n\x10\x61ssignment_epoch\x18\x02 \x01(\x05\x12\x16\n\x0e\x65mpty_since_ms\x18\x03 \x01(\x03\x12\x12\n\nis_deleted\x18\x04 \x01(\x08\"\x91\x02\n\x0bMemberValue\x12\x33\n\x0csubscription\x18\x01 \x01(\x0b\x32\x1d.quorate.v1.GroupSubscription\x12\x14\n\x0cmember_epoch\x18\x02 \x01(\x05\x12\x1d\n\x15previous_member_epoch\x18\x03 \x01(\x05\x12+\n\x06target\x18\x04 \x03(\x0b\x32\x1b.quorate.v1.TopicPartitions\x12,\n\x08\x61ssigned\x18\x05 \x03(\x0b\x32\x1a.quorate.v1.HeldPartitions\x12,\n\x08revoking\x18\x06 \x03(\x0b\x32\x1a.quorate.v1.HeldPartitions\x12\x0f\n\x07is_away\x18\x07 \x01(\x08\"K\n\x0eHeldPartitions\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x13\n\x0bsince_epoch\x18\x02 \x01(\x05\x12\x12\n\npartitions\x18\x03 \x03(\x05\"\xad\x01\n\x0bOffsetValue\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x19\n\x0cleader_epoch\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x10\n\x08metadata\x18\x03 \x01(\t\x12\x17\n\x0f\x63ommitted_at_ms\x18\x04 \x01(\x03\x12\r\n\x05topic\x18\x05 \x01(\t\x12\x11\n\tmember_id\x18\x06 \x01(\t\x12\x15\n\rcommit_number\x18\x07 \x01(\x03\x42\x0f\n\r_leader_epochb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1equorate/v1/group_records.proto\x12\nquorate.v1\x1a\x16quorate/v1/group.proto\"z\n\x0eGroupRecordKey\x12\r\n\x05group\x18\x01 \x01(\t\x12\x12\n\x08is_group\x18\x02 \x01(\x08H\x00\x12\x13\n\tmember_id\x18\x03 \x01(\tH\x00\x12\'\n\x06offset\x18\x04 \x01(\x0b\x32\x15.quorate.v1.OffsetKeyH\x00\x42\x07\n\x05\x61\x62out\"0\n\tOffsetKey\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"\x80\x01\n\nGroupValue\x12\x13\n\x0bgroup_epoch\x18\x01 \x01(\x05\x12\x18\n\x10\x61ssignment_epoch\x18\x02 \x01(\x05\x12\x16\n\x0e\x65mpty_since_ms\x18\x03 \x01(\x03\x12\x12\n\nis_deleted\x18\x04 \x01(\x08\x12\x17\n\x0f\x64\x65parture_epoch\x18\x05 \x01(\x05\"\xa6\x02\n\x0bMemberValue\x12\x33\n\x0csubscription\x18\x01 \x01(\x0b\x32\x1d.quorate.v1.GroupSubscription\x12\x14\n\x0cmember_epoch\x18\x02 \x01(\x05\x12\x1d\n\x15previous_member_epoch\x18\x03 \x01(\x05\x12+\n\x06target\x18\x04 \x03(\x0b\x32\x1b.quorate.v1.TopicPartitions\x12,\n\x08\x61ssigned\x18\x05 \x03(\x0b\x32\x1a.quorate.v1.HeldPartitions\x12,\n\x08revoking\x18\x06 \x03(\x0b\x32\x1a.quorate.v1.HeldPartitions\x12\x0f\n\x07is_away\x18\x07 \x01(\x08\x12\x13\n\x0b\x63\x61ll_number\x18\x08 \x01(\x03\"K\n\x0eHeldPartitions\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x13\n\x0bsince_epoch\x18\x02 \x01(\x05\x12\x12\n\npartitions\x18\x03 \x03(\x05\"\xad\x01\n\x0bOffsetValue\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x19\n\x0cleader_epoch\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x10\n\x08metadata\x18\x03 \x01(\t\x12\x17\n\x0f\x63ommitted_at_ms\x18\x04 \x01(\x03\x12\r\n\x05topic\x18\x05 \x01(\t\x12\x11\n\tmember_id\x18\x06 \x01(\t\x12\x15\n\rcommit_number\x18\x07 \x01(\x03\x42\x0f\n\r_leader_epochb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,12 +36,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GROUPRECORDKEY']._serialized_end=192
   _globals['_OFFSETKEY']._serialized_start=194
   _globals['_OFFSETKEY']._serialized_end=242
-  _globals['_GROUPVALUE']._serialized_start=244
-  _globals['_GROUPVALUE']._serialized_end=347
-  _globals['_MEMBERVALUE']._serialized_start=350
-  _globals['_MEMBERVALUE']._serialized_end=623
-  _globals['_HELDPARTITIONS']._serialized_start=625
-  _globals['_HELDPARTITIONS']._serialized_end=700
-  _globals['_OFFSETVALUE']._serialized_start=703
-  _globals['_OFFSETVALUE']._serialized_end=876
+  _globals['_GROUPVALUE']._serialized_start=245
+  _globals['_GROUPVALUE']._serialized_end=373
+  _globals['_MEMBERVALUE']._serialized_start=376
+  _globals['_MEMBERVALUE']._serialized_end=670
+  _globals['_HELDPARTITIONS']._serialized_start=672
+  _globals['_HELDPARTITIONS']._serialized_end=747
+  _globals['_OFFSETVALUE']._serialized_start=750
+  _globals['_OFFSETVALUE']._serialized_end=923
 # @@protoc_insertion_point(module_scope)

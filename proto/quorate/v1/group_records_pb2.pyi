@@ -28,19 +28,21 @@ class OffsetKey(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class GroupValue(_message.Message):
-    __slots__ = ("group_epoch", "assignment_epoch", "empty_since_ms", "is_deleted")
+    __slots__ = ("group_epoch", "assignment_epoch", "empty_since_ms", "is_deleted", "departure_epoch")
     GROUP_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     EMPTY_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     IS_DELETED_FIELD_NUMBER: _ClassVar[int]
+    DEPARTURE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     group_epoch: int
     assignment_epoch: int
     empty_since_ms: int
     is_deleted: bool
-    def __init__(self, group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., empty_since_ms: _Optional[int] = ..., is_deleted: _Optional[bool] = ...) -> None: ...
+    departure_epoch: int
+    def __init__(self, group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., empty_since_ms: _Optional[int] = ..., is_deleted: _Optional[bool] = ..., departure_epoch: _Optional[int] = ...) -> None: ...
 
 class MemberValue(_message.Message):
-    __slots__ = ("subscription", "member_epoch", "previous_member_epoch", "target", "assigned", "revoking", "is_away")
+    __slots__ = ("subscription", "member_epoch", "previous_member_epoch", "target", "assigned", "revoking", "is_away", "call_number")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +50,7 @@ class MemberValue(_message.Message):
     ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     REVOKING_FIELD_NUMBER: _ClassVar[int]
     IS_AWAY_FIELD_NUMBER: _ClassVar[int]
+    CALL_NUMBER_FIELD_NUMBER: _ClassVar[int]
     subscription: _group_pb2.GroupSubscription
     member_epoch: int
     previous_member_epoch: int
@@ -55,7 +58,8 @@ class MemberValue(_message.Message):
     assigned: _containers.RepeatedCompositeFieldContainer[HeldPartitions]
     revoking: _containers.RepeatedCompositeFieldContainer[HeldPartitions]
     is_away: bool
-    def __init__(self, subscription: _Optional[_Union[_group_pb2.GroupSubscription, _Mapping]] = ..., member_epoch: _Optional[int] = ..., previous_member_epoch: _Optional[int] = ..., target: _Optional[_Iterable[_Union[_group_pb2.TopicPartitions, _Mapping]]] = ..., assigned: _Optional[_Iterable[_Union[HeldPartitions, _Mapping]]] = ..., revoking: _Optional[_Iterable[_Union[HeldPartitions, _Mapping]]] = ..., is_away: _Optional[bool] = ...) -> None: ...
+    call_number: int
+    def __init__(self, subscription: _Optional[_Union[_group_pb2.GroupSubscription, _Mapping]] = ..., member_epoch: _Optional[int] = ..., previous_member_epoch: _Optional[int] = ..., target: _Optional[_Iterable[_Union[_group_pb2.TopicPartitions, _Mapping]]] = ..., assigned: _Optional[_Iterable[_Union[HeldPartitions, _Mapping]]] = ..., revoking: _Optional[_Iterable[_Union[HeldPartitions, _Mapping]]] = ..., is_away: _Optional[bool] = ..., call_number: _Optional[int] = ...) -> None: ...
 
 class HeldPartitions(_message.Message):
     __slots__ = ("topic_id", "since_epoch", "partitions")
