@@ -26,7 +26,8 @@ class _Facts:
         #: ISR and ELR may be smaller than MinISR: somebody has lost records, or MinISR was changed
         self.may_be_small = False
         #: MinISR was changed at the wrong moment: there was an ELR, which is cleared then, or more had lost
-        #: records than the new one allows for
+        #: records than the new one allows for. Or the durability was: somebody was down whose synced records
+        #: counted whatever became of its machine, and do not any more.
         self.has_lost_track = False
         #: an operator has accepted losses; leaders of earlier epochs promise nothing any more
         self.recovered_epoch = -1
@@ -121,8 +122,15 @@ class Invariants:
                 if min_insync_replicas_of(before, old) != min_insync_replicas_of(after, partition):
                     assert not partition.elr, "rule 29: an ELR that came about under another MinISR"
                     self._note_new_min_isr(self._facts[key], old, min_insync_replicas_of(after, partition))
+                if old.is_synced and not partition.is_synced:
+                    self._note_looser_durability(self._facts[key], old)
                 if old is not partition:
                     self._check_change(key, after, old, partition)
+
+    def _note_looser_durability(self, facts: _Facts, old: PartitionImage) -> None:
+        """A lossy start cost nothing where all was synced. Whose next one is, leaves now, though complete."""
+        if any(_is_doubted(self._brokers[each]) for each in (*old.isr, *old.elr)):
+            facts.has_lost_track = True
 
     def _note_new_min_isr(self, facts: _Facts, old: PartitionImage, min_isr: int) -> None:
         facts.may_be_small = True
@@ -273,8 +281,13 @@ class Invariants:
         if len(members) >= min_isr and not any(key in each.has_lost for each in members):
             # A loss that nobody knows of yet can still find its way into the ISR, by a request under way.
             facts.losers = {each for each in facts.losers if key in self._brokers[each].has_lost}
-            facts.has_lost_track = False
+            facts.has_lost_track = facts.has_lost_track and any(map(_is_doubted, members))
             facts.min_isr_floor = target
+
+
+def _is_doubted(broker: ModelBroker) -> bool:
+    """Its next start counts as lossy."""
+    return broker.is_cache_lost or not broker.is_same_boot
 
 
 def _waits_for_leader(image: MetadataImage, partition: PartitionImage, leaving: Collection[BrokerId]) -> bool:
