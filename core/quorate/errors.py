@@ -49,6 +49,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── InconsistentMetadata    a metadata record does not fit what was before it: the node must stop
     │   ├── StaleBrokerEpoch        an earlier run of the broker speaks
     │   ├── DuplicateBroker         another process with that id is alive
+    │   ├── UnexpectedBrokerEpoch   the broker has been registered since (compare and set)
     │   ├── BrokerNotAvailable      no such broker, or it is fenced
     │   ├── InvalidUpdateVersion    the partition has changed since (compare and set)
     │   ├── IneligibleReplica       a replica that may not be in the ISR; nothing was changed
@@ -117,6 +118,7 @@ from quorate.core.controller_errors import (
     ReassignmentInProgress,
     RecoveryRefused,
     StaleBrokerEpoch,
+    UnexpectedBrokerEpoch,
     UnsafeReassignment,
     UnsupportedFeatureLevel,
     VoterChangeRefused,
@@ -211,6 +213,7 @@ __all__ = [
     "TopicAlreadyExists",
     "TransportError",
     "Unavailable",
+    "UnexpectedBrokerEpoch",
     "UnknownLeaderEpoch",
     "UnknownMember",
     "UnknownProducer",

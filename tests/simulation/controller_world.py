@@ -113,12 +113,14 @@ class FakeBroker:
         self.wants_shutdown = False
         self.may_shut_down = False
         self._starts = 0
+        self._sequence = 0
         self._server: SimServer | None = None
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Returns once it is unfenced."""
         self._starts += 1
+        self._sequence = 0
         self.is_fenced = True
         transport = SimTransport(self._world.network, self.name)
         self._server = await transport.serve(self.address, [])
@@ -168,23 +170,21 @@ class FakeBroker:
             feature_level_min=1,
             feature_level_max=1,
             previous_run=self.previous_run,
+            expected_broker_epoch=max(self.broker_epoch, 0),
         )
         self.broker_epoch = (await channel.call(_REGISTER, request, timeout_s=5)).broker_epoch
 
     async def _keep_session(self, channel: Channel) -> None:
-        sequence = 0
-
         async def heartbeats() -> AsyncIterator[controller_pb2.BrokerSessionRequest]:
-            nonlocal sequence
             while True:
-                sequence += 1
+                self._sequence += 1
                 yield controller_pb2.BrokerSessionRequest(
                     broker_id=self.broker_id,
                     broker_epoch=self.broker_epoch,
                     metadata_offset=max(each.image.offset for each in self._world.running),
                     wants_unfence=True,
                     wants_shutdown=self.wants_shutdown,
-                    sequence=sequence,
+                    sequence=self._sequence,
                 )
                 await asyncio.sleep(0.25)
 

@@ -46,7 +46,7 @@ from quorate.broker.replication.throttle import ReplicationThrottle
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
 from quorate.core.disk import Disk
-from quorate.core.ids import ReplicaKey
+from quorate.core.ids import LeaderEpoch, ReplicaKey
 from quorate.core.logging import get_logger
 from quorate.core.metrics import MetricSource
 from quorate.core.transport import Service, Transport
@@ -379,9 +379,9 @@ class Broker:
         # After all else: from here on nothing that was decided up to there can be denied (rule 37).
         self._lease.metadata_applied(image.offset)
 
-    def _report_damaged(self, replica: ReplicaKey) -> None:
+    def _report_damaged(self, replica: ReplicaKey, leader_epoch: LeaderEpoch) -> None:
         if self._session is not None:
-            self._session.report_damaged(replica)
+            self._session.report_damaged(replica, leader_epoch)
 
     # -- the controller
 

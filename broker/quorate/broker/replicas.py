@@ -67,7 +67,7 @@ class Replicas:
         fetchers: ReplicaFetchers,
         deletions: LogDeletions,
         on_isr_wish: Callable[[Partition], None],
-        on_failure: Callable[[ReplicaKey], None],
+        on_failure: Callable[[ReplicaKey, LeaderEpoch], None],
     ) -> None:
         self._config = config
         self._broker_id = config.node_id
@@ -313,7 +313,7 @@ class Replicas:
             and partition.leader == self._broker_id
             and len(partition.isr) > 1
         ):
-            self._on_failure(_name(partition))
+            self._on_failure(_name(partition), partition.leader_epoch)
 
     async def _open_log(self, key: PartitionKey, config: TopicConfig) -> PartitionLog:
         await self._deletions.withdraw(key)
@@ -354,7 +354,7 @@ class Replicas:
             high_watermark=self._high_watermarks.pop(key, Offset(0)),
             replica_lag_s=self._config.replica_lag_time_max_ms / 1000,
             on_isr_wish=self._on_isr_wish,
-            on_failure=lambda failed: self._on_failure(failed.key),
+            on_failure=lambda failed: self._on_failure(failed.key, failed.leader_epoch),
         )
         self._replicas[name] = replica
         self._take_part(replica, partition)

@@ -5,7 +5,13 @@ registration begins fenced: what the process before it led or was in sync for is
 had been fenced first. So no partition is ever led by a process that did not exist when it was elected, and
 wherever the broker led, the leader epoch has grown (rule 30).
 
-Both may concern more partitions than one batch holds; then they come in pieces, which
+A registration is a compare-and-set: it names the epoch that it follows. A copy of a request may arrive when
+its process is gone, and the next one too. If it were taken for a start, it would stand between the last
+process and the next one, who has never heard of it: that one would pass for a stranger, and leave every ISR
+with all that it has. Not told apart is a copy that expects none, of a broker that was forgotten since; such a
+one holds nothing.
+
+Registering and fencing may concern more partitions than one batch holds; then they come in pieces, which
 ``quorate.controller.departures`` explains. A registration may come to nothing after some of its pieces,
 because the controller or the new process dies. Then the broker is out of some sets, where by its own account
 it has no right to be, and still in others. It stands as it stood before: a process that is gone, with a disk
@@ -15,6 +21,7 @@ of which nobody knows. Its next registration judges it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.departures import PARTITION_CHANGES_PER_BATCH_MAX, leave_partitions
@@ -26,6 +33,7 @@ from quorate.errors import (
     DuplicateBroker,
     InvalidRequest,
     StaleBrokerEpoch,
+    UnexpectedBrokerEpoch,
     UnsupportedFeatureLevel,
 )
 from quorate.metadata.image import BrokerImage, MetadataImage, PartitionImage
@@ -45,6 +53,10 @@ __all__ = [
     "require_broker_epoch",
     "unregister_broker",
 ]
+
+
+#: what a registration expects that follows none
+_NO_REGISTRATION: Final = BrokerEpoch(0)
 
 
 def find_broker(image: MetadataImage, broker_id: int) -> BrokerImage:
@@ -89,6 +101,7 @@ def register_broker(
     if registered is not None and registered.incarnation_id == request.incarnation_id:
         # The same process asks again, since it did not get the answer.
         return Decision((), _registration(image, registered.broker_epoch))
+    _check_expectation(registered, request)
     if registered is not None and has_live_session:
         raise DuplicateBroker(
             f"another process is alive as broker {broker_id}, at {registered.address}; if it is dead, its "
@@ -240,6 +253,19 @@ def _check_registration(image: MetadataImage, request: RegisterBrokerRequest) ->
             f"{request.feature_level_min} to {request.feature_level_max}",
             broker_id=request.broker_id,
             feature_level=image.feature_level,
+        )
+
+
+def _check_expectation(registered: BrokerImage | None, request: RegisterBrokerRequest) -> None:
+    """Looked at before the session: whoever waits for its end should know by then what to expect."""
+    current = _NO_REGISTRATION if registered is None else registered.broker_epoch
+    if request.expected_broker_epoch != current:
+        raise UnexpectedBrokerEpoch(
+            f"broker {request.broker_id} expects to follow epoch {request.expected_broker_epoch}, "
+            f"registered is {current or None}",
+            broker_id=request.broker_id,
+            expected_broker_epoch=request.expected_broker_epoch,
+            current_broker_epoch=current,
         )
 
 

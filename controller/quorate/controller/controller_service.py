@@ -99,11 +99,8 @@ class ControllerServiceHandlers:
         sessions = self._liveness.sessions
         response = await self._active.change(lambda image, offset: self._register(image, request, offset))
         if self._active.is_active:
-            sessions.touch(
-                BrokerId(request.broker_id),
-                BrokerEpoch(response.broker_epoch),
-                self._clock.monotonic(),
-                metadata_offset=-1,
+            sessions.registered(
+                BrokerId(request.broker_id), BrokerEpoch(response.broker_epoch), self._clock.monotonic()
             )
         return response
 
@@ -140,6 +137,9 @@ class ControllerServiceHandlers:
                 except StaleBrokerEpoch as error:
                     yield BrokerSessionResponse(sequence=request.sequence, error=detail_from_error(error))
                     return
+                if answer is None:
+                    log.info("abandoned_stream_ended", broker_id=request.broker_id, sequence=request.sequence)
+                    return
                 if session is None:
                     session = named
                     self._liveness.stream_opened(*session)
@@ -148,28 +148,31 @@ class ControllerServiceHandlers:
             if session is not None:
                 self._liveness.stream_closed(*session)
 
-    async def _heartbeat(self, request: BrokerSessionRequest) -> BrokerSessionResponse:
+    async def _heartbeat(self, request: BrokerSessionRequest) -> BrokerSessionResponse | None:
+        """None: the broker has sent a later one since, on another stream."""
         # A process that was paused may believe that it leads although its time is up. The broker's lease
         # depends on this answer, so it is looked at now and not when a timer gets round to it (rule 37).
         self._check_leadership()
         was_fenced = False
 
-        def decide(image: MetadataImage, _offset: int) -> Decision[BrokerSessionResponse]:
+        def decide(image: MetadataImage, _offset: int) -> Decision[BrokerSessionResponse | None]:
             nonlocal was_fenced
             broker = require_broker_epoch(image, request.broker_id, request.broker_epoch)
             was_fenced = was_fenced or broker.is_fenced
             return self._decide_heartbeat(image, broker, request)
 
         response = await self._active.change(decide, is_leadership_sure=True)
-        if was_fenced and not response.is_fenced:
+        if was_fenced and response is not None and not response.is_fenced:
             # More partitions may have waited for it than one batch holds.
             self._on_unfenced()
         return response
 
     def _decide_heartbeat(
         self, image: MetadataImage, broker: BrokerImage, request: BrokerSessionRequest
-    ) -> Decision[BrokerSessionResponse]:
+    ) -> Decision[BrokerSessionResponse | None]:
         sessions = self._liveness.sessions
+        if not sessions.hear(broker.broker_id, request.sequence):
+            return Decision((), None)
         sessions.touch(
             broker.broker_id,
             broker.broker_epoch,

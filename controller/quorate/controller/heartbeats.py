@@ -21,6 +21,12 @@ leader, with this broker in its ISR; it does not hold up the stop.
 Whatever is put on record about a broker carries the numbers of its witnesses as well
 (``quorate.controller.previous_run``).
 
+A report of damage names the leader epoch that it speaks of, and is void in a later one. A replica is repaired
+in a later one only, so however late the report arrives, it does not throw out one that is whole again, which
+may be the last that has everything. Nobody is left out by that: a broker that finds a later epoch counting on
+its damaged replica reports it again, and whoever leads in one has forgotten what the replica said before
+(rule 7).
+
 One heartbeat does one of these things; the next one comes soon enough for the others. More partitions may
 wait for a broker than one batch holds: those that are left when it is unfenced get their leaders right
 afterwards (``quorate.controller.leaderless``).
@@ -38,7 +44,7 @@ from quorate.controller.leaderless import elect_waiting
 from quorate.controller.witnesses import HeardWitnesses, heard_in
 from quorate.core.ids import BrokerId, PartitionId, TopicId
 from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage
-from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse, ReplicaName
+from quorate.v1.controller_pb2 import BrokerSessionRequest, BrokerSessionResponse, DamagedReplica
 
 __all__ = ["heartbeat"]
 
@@ -138,7 +144,7 @@ def _let_go(
     return Decision(fencing.records, answer, (_event("broker_may_shut_down", broker),))
 
 
-def _give_up(image: MetadataImage, broker_id: BrokerId, damaged: Iterable[ReplicaName]) -> Elections:
+def _give_up(image: MetadataImage, broker_id: BrokerId, damaged: Iterable[DamagedReplica]) -> Elections:
     """Damaged replicas do not count and do not lead, until they have caught up like any other (rule 44).
 
     The leader may still believe what such a replica told it before, and ask for it to be in the ISR (again),
@@ -146,9 +152,12 @@ def _give_up(image: MetadataImage, broker_id: BrokerId, damaged: Iterable[Replic
     would be wrong with that request. A new leader epoch makes it void, and the leader forget (rule 7).
     """
     elections = Elections(image)
-    for topic_id, number in sorted({(TopicId(each.topic_id), each.partition) for each in damaged}):
+    found_in = {(TopicId(each.topic_id), each.partition): each.leader_epoch for each in damaged}
+    for (topic_id, number), leader_epoch in sorted(found_in.items()):
         partition = image.partition(topic_id, PartitionId(number))
         if partition is None or broker_id not in partition.replicas:
+            continue
+        if leader_epoch < partition.leader_epoch:
             continue
         elections.change(partition, lost=(broker_id,), bump_leader_epoch=partition.leader != NO_LEADER)
         elections.events.append(

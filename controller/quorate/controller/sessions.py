@@ -14,6 +14,12 @@ Whose session is over is *given up*: its partitions are taken away in pieces, th
 on record, nothing that it says revives the session. Otherwise its lease would be renewed while it may not
 know yet what was taken away (rule 37).
 
+A broker counts its heartbeats, over all streams of its process. One that is not higher than the last that was
+heard comes from a stream that the broker has abandoned, and is not listened to: it would speak for a process
+that may be gone, and of what was the case before that which was heard since. The number outlives the session,
+as the epoch does. A new controller knows none; what could do harm in a first heartbeat that is old names the
+state that it speaks of (``quorate.controller.heartbeats``).
+
 Offsets that go with a broker are kept here too, for the same reason: they speak about the moment. The numbers
 of its witnesses outlive the session: the next process is judged by them
 (``quorate.controller.previous_run``).
@@ -60,6 +66,8 @@ class BrokerSessions:
         self._brokers: Map[BrokerId, BrokerImage] = Map()
         #: highest numbers from each one's witnesses, in its last registration
         self._witnesses: dict[BrokerId, HeardWitnesses] = {}
+        #: of the last heartbeat that was heard since the last registration
+        self._sequences: dict[BrokerId, int] = {}
 
     # --- what has happened ----------------------------------------------------------------------------
 
@@ -67,6 +75,7 @@ class BrokerSessions:
         """A new controller begins with this image."""
         self._sessions.clear()
         self._witnesses.clear()
+        self._sequences.clear()
         # When each broker's state was changed is not known; at this offset it has happened.
         self._state_offsets = dict.fromkeys(image.brokers, image.offset)
         self._brokers = image.brokers
@@ -84,6 +93,7 @@ class BrokerSessions:
                 continue
             if known is not None and known.broker_epoch != broker.broker_epoch:
                 self._witnesses.pop(broker.broker_id, None)
+                self._sequences.pop(broker.broker_id, None)
             if not broker.is_as(known):
                 self._state_offsets[broker.broker_id] = image.offset
             session = self._sessions.get(broker.broker_id)
@@ -93,7 +103,20 @@ class BrokerSessions:
             del self._state_offsets[broker_id]
             self._sessions.pop(broker_id, None)
             self._witnesses.pop(broker_id, None)
+            self._sequences.pop(broker_id, None)
         self._brokers = image.brokers
+
+    def registered(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float) -> None:
+        """A registration is answered, perhaps once more. Who has sent heartbeats since needs none of that."""
+        if broker_id not in self._sequences:
+            self.touch(broker_id, broker_epoch, now, metadata_offset=-1)
+
+    def hear(self, broker_id: BrokerId, sequence: int) -> bool:
+        """A heartbeat of the last registration has come. False: a later one was heard, so this one is not."""
+        if sequence <= self._sequences.get(broker_id, 0):
+            return False
+        self._sequences[broker_id] = sequence
+        return True
 
     def touch(
         self,
@@ -105,7 +128,7 @@ class BrokerSessions:
         wants_shutdown: bool = False,
         heard: HeardWitnesses = NOTHING_HEARD,
     ) -> None:
-        """A registration or a heartbeat has come."""
+        """The process has spoken."""
         broker = self._brokers.get(broker_id)
         if broker is None or broker.broker_epoch != broker_epoch:
             # Registered anew, or forgotten, while this one was waiting for its answer.

@@ -23,6 +23,7 @@ __all__ = [
     "ReassignmentInProgress",
     "RecoveryRefused",
     "StaleBrokerEpoch",
+    "UnexpectedBrokerEpoch",
     "UnsafeReassignment",
     "UnsupportedFeatureLevel",
     "VoterChangeRefused",
@@ -107,6 +108,16 @@ class DuplicateBroker(ControllerError):
     """A broker with that id is alive (rule 35). Stop it, or wait until its session has lapsed."""
 
     code = "DUPLICATE_BROKER_REGISTRATION"
+    retriable = True
+
+
+class UnexpectedBrokerEpoch(ControllerError):
+    """The registration names another last one than stands (compare and set); ``current_broker_epoch`` does.
+
+    Nothing was done. Whoever lives asks again with that one; a late copy of its request never does (rule 35).
+    """
+
+    code = "UNEXPECTED_BROKER_EPOCH"
     retriable = True
 
 

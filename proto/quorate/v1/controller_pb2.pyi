@@ -34,8 +34,18 @@ class ReplicaName(_message.Message):
     partition: int
     def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
+class DamagedReplica(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("broker_id", "incarnation_id", "directory_id", "address", "rack", "feature_level_min", "feature_level_max", "previous_run", "damaged", "cluster_id")
+    __slots__ = ("broker_id", "incarnation_id", "directory_id", "address", "rack", "feature_level_min", "feature_level_max", "previous_run", "damaged", "cluster_id", "expected_broker_epoch")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +56,7 @@ class RegisterBrokerRequest(_message.Message):
     PREVIOUS_RUN_FIELD_NUMBER: _ClassVar[int]
     DAMAGED_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation_id: str
     directory_id: str
@@ -56,7 +67,8 @@ class RegisterBrokerRequest(_message.Message):
     previous_run: PreviousRun
     damaged: _containers.RepeatedCompositeFieldContainer[ReplicaName]
     cluster_id: str
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., feature_level_min: _Optional[int] = ..., feature_level_max: _Optional[int] = ..., previous_run: _Optional[_Union[PreviousRun, _Mapping]] = ..., damaged: _Optional[_Iterable[_Union[ReplicaName, _Mapping]]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    expected_broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., feature_level_min: _Optional[int] = ..., feature_level_max: _Optional[int] = ..., previous_run: _Optional[_Union[PreviousRun, _Mapping]] = ..., damaged: _Optional[_Iterable[_Union[ReplicaName, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., expected_broker_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerResponse(_message.Message):
     __slots__ = ("broker_epoch", "cluster_id")
@@ -82,11 +94,11 @@ class BrokerSessionRequest(_message.Message):
     metadata_offset: int
     wants_unfence: bool
     wants_shutdown: bool
-    damaged: _containers.RepeatedCompositeFieldContainer[ReplicaName]
+    damaged: _containers.RepeatedCompositeFieldContainer[DamagedReplica]
     sequence: int
     cache_witness: int
     device_witness: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., wants_unfence: _Optional[bool] = ..., wants_shutdown: _Optional[bool] = ..., damaged: _Optional[_Iterable[_Union[ReplicaName, _Mapping]]] = ..., sequence: _Optional[int] = ..., cache_witness: _Optional[int] = ..., device_witness: _Optional[int] = ...) -> None: ...
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_offset: _Optional[int] = ..., wants_unfence: _Optional[bool] = ..., wants_shutdown: _Optional[bool] = ..., damaged: _Optional[_Iterable[_Union[DamagedReplica, _Mapping]]] = ..., sequence: _Optional[int] = ..., cache_witness: _Optional[int] = ..., device_witness: _Optional[int] = ...) -> None: ...
 
 class BrokerSessionResponse(_message.Message):
     __slots__ = ("sequence", "is_fenced", "may_shut_down", "session_timeout_ms", "error", "metadata_offset")

@@ -183,7 +183,7 @@ class OneBroker:
             high_watermark=Offset(0),
             replica_lag_s=10.0,
             on_isr_wish=lambda _: None,
-            on_failure=lambda _: None,
+            on_failure=lambda *_: None,
         )
 
     def change(self, number: int = 0, *, topic: str = "t", **fields: Any) -> None:

@@ -14,7 +14,13 @@ from quorate.controller.heartbeats import heartbeat
 from quorate.controller.previous_run import StartKind, judge_start
 from quorate.controller.witnesses import HeardWitnesses, with_heard_witnesses
 from quorate.core.ids import BrokerEpoch, BrokerId
-from quorate.errors import BrokerNotAvailable, DuplicateBroker, InvalidRequest, UnsupportedFeatureLevel
+from quorate.errors import (
+    BrokerNotAvailable,
+    DuplicateBroker,
+    InvalidRequest,
+    UnexpectedBrokerEpoch,
+    UnsupportedFeatureLevel,
+)
 from quorate.metadata.image import NO_LEADER
 from quorate.v1.controller_pb2 import BrokerSessionResponse, RegisterBrokerRequest, RegisterBrokerResponse
 
@@ -44,6 +50,48 @@ def test_a_retry_gets_the_same_answer_and_changes_nothing() -> None:
     offset = cluster.image.offset
     assert register(cluster, request, has_live_session=True) == first
     assert cluster.image.offset == offset
+
+
+def test_a_late_copy_of_a_registration_is_none() -> None:
+    """Rule 35: its process is gone, and the one after that, too."""
+    cluster = SmallCluster(1)
+    second = registration(cluster, 1, incarnation_id="second", is_same_boot=True)
+    register(cluster, second)
+    register(cluster, registration(cluster, 1, incarnation_id="third", is_same_boot=True))
+    offset, current = cluster.image.offset, epoch_of(cluster, 1)
+    with pytest.raises(UnexpectedBrokerEpoch) as refused:
+        register(cluster, second)
+    assert refused.value.facts["current_broker_epoch"] == current
+    assert refused.value.retriable
+    assert cluster.image.offset == offset
+
+
+@pytest.mark.parametrize("has_live_session", [False, True])
+def test_a_process_that_expects_another_epoch_is_told_the_right_one(has_live_session: bool) -> None:
+    """Also while the process before may live: whoever waits for its end need not ask once more then."""
+    cluster = SmallCluster(1)
+    restored = registration(cluster, 1, expected_epoch=1, previous_epoch=1, is_clean=True)
+    with pytest.raises(UnexpectedBrokerEpoch) as refused:
+        register(cluster, restored, has_live_session=has_live_session)
+    current = refused.value.facts["current_broker_epoch"]
+    assert isinstance(current, int)
+    restored.expected_broker_epoch = current
+    # To know what stands is no evidence: the notes are those of an old copy.
+    assert judge_start(cluster.image.brokers[BrokerId(1)], restored) is StartKind.UNKNOWN_DIRECTORY
+    register(cluster, restored)
+    assert cluster.image.brokers[BrokerId(1)].incarnation_id == "next"
+
+
+def test_a_broker_that_was_forgotten_is_told_that_none_stands() -> None:
+    cluster = SmallCluster(1)
+    request = registration(cluster, 1, is_clean=True)
+    cluster.change_broker(1, is_fenced=True)
+    cluster.commit(unregister_broker(cluster.image, BrokerId(1)))
+    with pytest.raises(UnexpectedBrokerEpoch) as refused:
+        register(cluster, request)
+    assert refused.value.facts["current_broker_epoch"] == 0
+    request.expected_broker_epoch = 0
+    assert register(cluster, request).broker_epoch == cluster.image.offset
 
 
 def test_another_process_is_refused_while_a_session_is_alive() -> None:

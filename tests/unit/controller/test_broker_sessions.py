@@ -250,3 +250,51 @@ def test_numbers_of_all_brokers_are_one_batch_that_changes_no_epoch(heard: Heard
         assert broker.is_as(before.brokers[broker_id])
     # Nothing is news any more: the next round has nothing to append.
     assert not record_heard_witnesses(cluster.image, sessions.heard_witnesses).records
+
+
+def test_a_heartbeat_that_is_not_later_than_the_last_is_not_listened_to() -> None:
+    cluster = SmallCluster(2)
+    sessions = sessions_of(cluster)
+    assert sessions.hear(ONE, 3)
+    assert [sessions.hear(ONE, sequence) for sequence in (2, 3, 5, 4)] == [False, False, True, False]
+    # Each broker counts for itself, and none begins with 0.
+    assert not sessions.hear(TWO, 0)
+    assert sessions.hear(TWO, 1)
+
+
+def test_the_count_of_heartbeats_outlives_the_session_and_goes_with_the_registration() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    assert sessions.hear(ONE, 7)
+    sessions.end(LapsedSession(ONE, epoch(cluster, ONE)))
+    cluster.change_broker(1, is_fenced=True)
+    sessions.image_changed(cluster.image)
+    assert not sessions.hear(ONE, 7)
+    cluster.add_broker(1)
+    sessions.image_changed(cluster.image)
+    assert sessions.hear(ONE, 1)
+    sessions.image_changed(SmallCluster(0).image)
+    assert sessions.hear(ONE, 1)
+
+
+def test_a_new_controller_listens_to_the_first_heartbeat_whatever_its_number() -> None:
+    cluster = SmallCluster(1)
+    sessions = sessions_of(cluster)
+    assert sessions.hear(ONE, 7)
+    sessions.start_all_afresh(cluster.image, 1.0)
+    assert sessions.hear(ONE, 7)
+
+
+def test_a_registration_that_is_answered_once_more_says_nothing_of_who_has_sent_heartbeats() -> None:
+    cluster = SmallCluster(1)
+    cluster.change_broker(1, is_fenced=True)
+    sessions = sessions_of(cluster)
+    current = epoch(cluster, ONE)
+    sessions.end(LapsedSession(ONE, current))
+    sessions.registered(ONE, current, 1.0)
+    assert sessions.is_live(ONE, 3.9)
+    assert sessions.hear(ONE, 1)
+    sessions.touch(ONE, current, 2.0, metadata_offset=5, wants_shutdown=True)
+    sessions.registered(ONE, current, 4.0)
+    assert sessions.leaving() == {ONE}
+    assert not sessions.is_live(ONE, 5.0)

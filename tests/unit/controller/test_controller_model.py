@@ -22,6 +22,7 @@ _FLOORS: Final = {
     "commits": 2_000,
     "registered": 1_000,
     "registered: DUPLICATE_BROKER_REGISTRATION": 100,
+    "registered: UNEXPECTED_BROKER_EPOCH": 20,
     "process crashes": 300,
     "power losses": 100,
     "replicas that lost entries": 50,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr, beat, epoch_of, replica
+from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr, beat, damage, epoch_of
 from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.heartbeats import heartbeat
@@ -114,9 +114,26 @@ def test_a_partition_that_nobody_else_can_lead_does_not_hold_up_a_stop() -> None
 def test_a_damaged_leader_loses_its_partition() -> None:
     cluster = SmallCluster(3)
     cluster.create("t", [1, 2, 3])
-    send(cluster, beat(cluster, 1, damaged=[replica(cluster.partition())]))
+    send(cluster, beat(cluster, 1, damaged=[damage(cluster.partition())]))
     assert (cluster.partition().leader, cluster.partition().isr) == (2, (2, 3))
     assert "replica_damaged" in cluster.warnings()
+
+
+def test_a_report_of_damage_is_void_in_a_later_leader_epoch() -> None:
+    """The replica may be whole again by then, and the only one that has everything (rule 44)."""
+    cluster = SmallCluster(2)
+    cluster.create("t", [2, 1])
+    report = damage(cluster.partition())
+    send(cluster, beat(cluster, 1, damaged=[report]))
+    assert cluster.partition().isr == (2,)
+    # Repaired, it is the last one.
+    cluster.set_partition(isr=[1], elr=[], leader=1)
+    offset = cluster.image.offset
+    send(cluster, beat(cluster, 1, damaged=[report]))
+    assert cluster.image.offset == offset
+    # What is damaged in this epoch is another matter.
+    send(cluster, beat(cluster, 1, damaged=[damage(cluster.partition())]))
+    assert cluster.partition().leader == NO_LEADER
 
 
 def test_what_a_replica_said_before_it_was_damaged_counts_no_more() -> None:
@@ -124,7 +141,7 @@ def test_what_a_replica_said_before_it_was_damaged_counts_no_more() -> None:
     cluster.create("t", [1, 2, 3])
     cluster.set_partition(isr=[1, 2])
     delayed = alteration(cluster, cluster.partition(), [1, 2, 3])
-    send(cluster, beat(cluster, 3, damaged=[replica(cluster.partition())]))
+    send(cluster, beat(cluster, 3, damaged=[damage(cluster.partition())]))
     (result,) = ask_for_isr(cluster, 1, delayed)
     assert result.error.code == "FENCED_LEADER_EPOCH"
 
@@ -132,7 +149,7 @@ def test_what_a_replica_said_before_it_was_damaged_counts_no_more() -> None:
 def test_damage_to_replicas_that_are_not_there_is_nothing_to_decide() -> None:
     cluster = SmallCluster(2)
     cluster.create("t", [1])
-    gone = replica(cluster.partition())
+    gone = damage(cluster.partition())
     assert not send(cluster, beat(cluster, 2, damaged=[gone])).is_fenced
     cluster.delete()
     offset = cluster.image.offset

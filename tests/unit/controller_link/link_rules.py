@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from quorate.broker.controller_link.registration import Registration
 from quorate.chaos.sim.network import LinkFaults
-from quorate.core.ids import BrokerEpoch, BrokerId
-from quorate.errors import ControllerMoved, DuplicateBroker
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch
+from quorate.errors import ControllerMoved, DuplicateBroker, UnexpectedBrokerEpoch
 from quorate.v1.controller_pb2 import PreviousRun, RegisterBrokerResponse, ReplicaName
 from tests.unit.controller_link.scripted_controllers import (
+    EPOCH,
     INTERVAL_S,
     LEASE_S,
     METADATA_OFFSET,
@@ -87,7 +88,7 @@ async def damage_is_reported_again_after_a_broken_stream(world: ScriptedWorld) -
     """Nobody knows whether it was heard, and a replica that is taken for whole may be elected (rule 44)."""
     [controller] = world.controllers
     controller.answer = silent
-    world.session.report_damaged(replica(1))
+    world.session.report_damaged(replica(1), EPOCH)
     world.run_session()
     await world.until(lambda: partitions_of(controller.heartbeats) == [[1]])
     controller.answer = unfenced
@@ -101,7 +102,7 @@ async def damage_that_was_repaired_meanwhile_is_not_reported_again(world: Script
     [controller] = world.controllers
     controller.answer = silent
     for partition in (1, 2):
-        world.session.report_damaged(replica(partition))
+        world.session.report_damaged(replica(partition), EPOCH)
     world.run_session()
     await world.until(lambda: partitions_of(controller.heartbeats) == [[1, 2]])
     world.repaired.add(replica(1))
@@ -111,15 +112,33 @@ async def damage_that_was_repaired_meanwhile_is_not_reported_again(world: Script
     assert partitions_of(controller.heartbeats)[:3] == [[1, 2], [2], []]
 
 
+async def damage_that_is_reported_again_names_the_epoch_in_which_it_was_found(world: ScriptedWorld) -> None:
+    """In a later one the replica may be whole again by the time that it is heard (rule 44)."""
+    [controller] = world.controllers
+    controller.answer = silent
+    world.session.report_damaged(replica(1), EPOCH)
+    world.run_session()
+    await world.until(lambda: bool(controller.heartbeats))
+    # While that one is under way another epoch begins, and counts on the second.
+    world.session.report_damaged(replica(2), EPOCH)
+    world.session.report_damaged(replica(2), LeaderEpoch(EPOCH + 1))
+    controller.answer = unfenced
+    world.network.break_all_connections(controller.name)
+    await world.until(lambda: len(controller.heartbeats) == 2)
+    named = {each.partition: each.leader_epoch for each in controller.heartbeats[1].damaged}
+    assert named == {1: EPOCH, 2: EPOCH + 1}
+
+
 class FakeDirectory:
     directory_id = "directory"
     cluster_id: str | None = None
+    noted_epoch = 3
 
     def __init__(self) -> None:
         self.notes: list[tuple[object, ...]] = []
 
     def previous_run(self) -> PreviousRun | None:
-        return PreviousRun(broker_epoch=3, is_clean=True)
+        return PreviousRun(broker_epoch=self.noted_epoch, is_clean=True)
 
     def damaged(self) -> list[ReplicaName]:
         return [ReplicaName(topic_id="topic", partition=4)]
@@ -156,3 +175,15 @@ async def every_attempt_names_the_same_incarnation(world: ScriptedWorld) -> None
     assert len(requests) == 4
     [incarnation_id] = {request.incarnation_id for request in requests}
     assert directory.notes == [("incarnation", incarnation_id), ("epoch", 9, "cluster")]
+
+
+async def a_refused_attempt_is_followed_by_one_that_expects_what_stands(world: ScriptedWorld) -> None:
+    """Rule 35: at once, since a start waits for it."""
+    [controller] = world.controllers
+    granted = RegisterBrokerResponse(broker_epoch=9, cluster_id="cluster")
+    stands = UnexpectedBrokerEpoch("another one", current_broker_epoch=8)
+    controller.reactions = [stands, DuplicateBroker("it lives"), granted]
+    await registration(world, FakeDirectory()).register()
+    requests = [request for _, request in controller.calls]
+    assert [each.expected_broker_epoch for each in requests] == [FakeDirectory.noted_epoch, 8, 8]
+    assert len({each.incarnation_id for each in requests}) == 1

@@ -17,7 +17,7 @@ from quorate.chaos.sim.clock import Simulation, run_simulation
 from quorate.chaos.sim.network import LinkFaults, SimNetwork
 from quorate.chaos.sim.server import SimServer
 from quorate.chaos.sim.transport import SimTransport
-from quorate.core.ids import BrokerEpoch, BrokerId, PartitionId, ReplicaKey, TopicId
+from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, ReplicaKey, TopicId
 from quorate.core.transport import Call, Method, Service, UnaryHandler, methods_of
 from quorate.errors import NotController, QuorateError
 from quorate.v1 import controller_pb2
@@ -31,6 +31,8 @@ LEASE_S: Final = 2.0
 INTERVAL_S: Final = 0.25
 #: up to where the broker has applied the metadata
 METADATA_OFFSET: Final = 70
+#: in which replicas are found damaged
+EPOCH: Final = LeaderEpoch(5)
 #: what the broker has found in its cache witness
 WITNESS_BEFORE: Final = 40
 #: what is on its device

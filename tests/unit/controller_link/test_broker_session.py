@@ -14,11 +14,13 @@ from tests.unit.controller_link.link_rules import (
     a_fenced_answer_gives_no_lease,
     an_answer_gives_no_lease_before_the_metadata_that_it_names_is_here,
     damage_is_reported_again_after_a_broken_stream,
+    damage_that_is_reported_again_names_the_epoch_in_which_it_was_found,
     damage_that_was_repaired_meanwhile_is_not_reported_again,
     the_lease_runs_from_when_the_heartbeat_was_sent,
 )
 from tests.unit.controller_link.scripted_controllers import (
     DEVICE_WITNESS,
+    EPOCH,
     INTERVAL_S,
     LEASE_S,
     WITNESS_BEFORE,
@@ -56,17 +58,21 @@ def test_damage_that_was_repaired_meanwhile_is_not_reported_again() -> None:
     run_scripted(damage_that_was_repaired_meanwhile_is_not_reported_again)
 
 
+def test_damage_that_is_reported_again_names_the_epoch_in_which_it_was_found() -> None:
+    run_scripted(damage_that_is_reported_again_names_the_epoch_in_which_it_was_found)
+
+
 def test_damage_is_reported_at_once_and_once_unless_it_happens_again() -> None:
     async def scenario(world: ScriptedWorld) -> None:
         [controller] = world.controllers
         world.run_session()
         await world.until(lambda: world.lease.is_valid)
-        world.session.report_damaged(replica(2))
-        world.session.report_damaged(replica(1))
+        world.session.report_damaged(replica(2), EPOCH)
+        world.session.report_damaged(replica(1), EPOCH)
         await world.clock.sleep(0.01)
         assert partitions_of(controller.heartbeats)[-1] == [1, 2]
         await world.clock.sleep(3 * INTERVAL_S)
-        world.session.report_damaged(replica(1))
+        world.session.report_damaged(replica(1), EPOCH)
         await world.clock.sleep(3 * INTERVAL_S)
         assert [each for each in partitions_of(controller.heartbeats) if each] == [[1, 2], [1]]
 
@@ -78,10 +84,10 @@ def test_damage_found_while_a_report_is_under_way_is_reported_too() -> None:
 
     async def scenario(world: ScriptedWorld) -> None:
         [controller] = world.controllers
-        world.session.report_damaged(replica(1))
+        world.session.report_damaged(replica(1), EPOCH)
         world.run_session()
         await world.until(lambda: bool(controller.heartbeats))
-        world.session.report_damaged(replica(1))
+        world.session.report_damaged(replica(1), EPOCH)
         await world.clock.sleep(3 * INTERVAL_S)
         assert [each for each in partitions_of(controller.heartbeats) if each] == [[1], [1]]
 

@@ -306,6 +306,10 @@ def test_a_failing_disk_ends_it_and_is_reported_once() -> None:
     with_follower(script)
 
 
+def test_a_failing_disk_is_reported_again_in_each_epoch_that_counts_on_the_replica() -> None:
+    follower_stories.a_failing_disk_is_reported_in_each_epoch_that_counts_on_the_replica()
+
+
 def test_a_full_disk_is_waited_for() -> None:
     async def script(harness: FollowerHarness) -> None:
         partition = await harness.open_with((0, 1))

@@ -1,10 +1,16 @@
 """A broker's process introduces itself to the cluster, once (rules 30, 35).
 
 The order matters, and is kept here. The incarnation is on disk before the first request leaves: should this
-process die before it has noted its epoch, the next one can say that it was no stranger. The request is the
-same in every attempt, so that an attempt whose answer was lost is answered again instead of counting as a
-second process. The epoch is on disk before anything else is done with it, above all before unfencing: it is
-what the next start is judged by.
+process die before it has noted its epoch, the next one can say that it was no stranger. It is the same in
+every attempt, so that an attempt whose answer was lost is answered again instead of counting as a second
+process. The epoch is on disk before anything else is done with it, above all before unfencing: it is what the
+next start is judged by.
+
+Each attempt names the epoch that it follows, and is refused where another one stands, so that a copy of it
+which arrives after this process is none. The first attempt names the one in the directory's notes: that is
+right unless the last process died before it noted its own, the directory is an old copy, or the broker was
+forgotten, and so a start asks once. A refusal tells the right one, and at once it is asked again. That may be
+out of date, too; then it is refused again, and nothing else comes of it.
 
 The cluster may not be there yet, or the session of the process before may still live. Both pass; it is tried
 until it succeeds. What does not pass (another cluster's directory, a feature level beyond this software)
@@ -23,7 +29,7 @@ from quorate.core.clock import Clock
 from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.core.logging import get_logger
 from quorate.core.transport import method_of
-from quorate.errors import DuplicateBroker, QuorateError, UnknownServerError
+from quorate.errors import DuplicateBroker, QuorateError, UnexpectedBrokerEpoch, UnknownServerError
 from quorate.metadata.controller_calls import TRANSIENT_ERRORS
 from quorate.metadata.records import FEATURE_LEVEL_MAX, FEATURE_LEVEL_MIN
 from quorate.v1 import controller_pb2
@@ -50,8 +56,11 @@ _CALL_TIMEOUT_S: Final = 5.0
 #: a session that has to lapse first takes seconds
 _PAUSE_S: Final = 0.25
 
+#: what the first registration of an id follows
+_NO_REGISTRATION: Final = 0
+
 #: these pass with time
-_PASSING: Final = (*TRANSIENT_ERRORS, DuplicateBroker, UnknownServerError)
+_PASSING: Final = (*TRANSIENT_ERRORS, DuplicateBroker, UnexpectedBrokerEpoch, UnknownServerError)
 
 
 class RegisteringDirectory(Protocol):
@@ -125,6 +134,7 @@ class Registration:
         return Registered(self._broker_id, broker_epoch, response.cluster_id)
 
     def _request(self) -> RegisterBrokerRequest:
+        run = self._directory.previous_run()
         return RegisterBrokerRequest(
             broker_id=self._broker_id,
             incarnation_id=self._incarnation_id,
@@ -133,9 +143,11 @@ class Registration:
             rack=self._rack or "",
             feature_level_min=FEATURE_LEVEL_MIN,
             feature_level_max=FEATURE_LEVEL_MAX,
-            previous_run=self._directory.previous_run(),
+            previous_run=run,
             damaged=self._directory.damaged(),
             cluster_id=self._directory.cluster_id or "",
+            # Below the first epoch where no process has come as far as to note one.
+            expected_broker_epoch=max(_NO_REGISTRATION, run.broker_epoch if run else _NO_REGISTRATION),
         )
 
     async def _until_accepted(self, request: RegisterBrokerRequest) -> RegisterBrokerResponse:
@@ -144,9 +156,20 @@ class Registration:
             try:
                 return await self._link.call(_REGISTER, request, timeout_s=_CALL_TIMEOUT_S)
             except QuorateError as error:
+                if isinstance(error, UnexpectedBrokerEpoch) and self._learns_from(error, request):
+                    continue
                 if not isinstance(error, _PASSING):
                     raise
                 if error.code != told:
                     told = error.code
                     log.warning("registration_waits", broker_id=self._broker_id, reason=error.message)
             await self._clock.sleep(_PAUSE_S * self._rng.uniform(0.5, 1.0))
+
+    def _learns_from(self, error: UnexpectedBrokerEpoch, request: RegisterBrokerRequest) -> bool:
+        """Whether the next attempt is another one than that which was refused: then it need not wait."""
+        current = error.facts.get("current_broker_epoch")
+        if not isinstance(current, int) or current == request.expected_broker_epoch:
+            return False
+        log.info("registration_follows_another", broker_id=self._broker_id, broker_epoch=current)
+        request.expected_broker_epoch = current
+        return True

@@ -41,7 +41,7 @@ from quorate.broker.controller_link.link import ControllerLink
 from quorate.broker.controller_link.registration import Registered
 from quorate.core.clock import Clock
 from quorate.core.config import NodeConfig
-from quorate.core.ids import ReplicaKey
+from quorate.core.ids import LeaderEpoch, ReplicaKey
 from quorate.core.logging import get_logger
 from quorate.core.silence import next_message
 from quorate.core.transport import Channel, method_of
@@ -140,9 +140,9 @@ class BrokerSession:
         """Returns when the broker is not fenced."""
         await self._unfenced.wait()
 
-    def report_damaged(self, replica: ReplicaKey) -> None:
-        """It leaves the ISR, and follows again in the next leader epoch (rule 44)."""
-        self._damage.add(replica)
+    def report_damaged(self, replica: ReplicaKey, leader_epoch: LeaderEpoch) -> None:
+        """It leaves the ISR, unless that epoch is over, and follows again in the next one (rule 44)."""
+        self._damage.add(replica, leader_epoch)
         self._speak_now()
 
     async def shut_down(self, timeout_s: float) -> bool:

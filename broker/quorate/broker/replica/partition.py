@@ -11,7 +11,9 @@ Two things keep a replica from the part that the metadata gives it:
   done (``begin_waiting_leadership``): the new epoch starts where the log ends, and that is being decided.
 - *A failure.* A damaged log, or a disk that refuses (rule 44). The broker is told (``on_failure``) and tells
   the controller, which has another replica lead. Damage ends when the log is reset to be fetched anew; a
-  failing disk lasts until the node restarts.
+  failing disk lasts until the node restarts. What was told is void in a later leader epoch
+  (``damage_reports``): it is told again in each one in which the replica is to lead, or to follow although it
+  is counted on.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from quorate.core.ids import (
 )
 from quorate.core.logging import get_logger
 from quorate.errors import Fact, NotLeaderOrFollower, QuorateError, wrong_leader_epoch
-from quorate.metadata.image import NO_LEADER
+from quorate.metadata.image import NO_LEADER, PartitionImage
 from quorate.storage import PartitionLog
 
 __all__ = ["Partition"]
@@ -175,7 +177,14 @@ class Partition:
             self._high_watermark.clamp()
         self._is_waiting_to_lead = state.image.leader == self._broker_id
         self._begin_leadership()
+        if self._failure is not None and self._counts_for_another_leader(state.image):
+            # Damage is told of by whoever follows; with any other failure, nobody does.
+            self._on_failure(self)
         self._high_watermark.wake_watches()
+
+    def _counts_for_another_leader(self, image: PartitionImage) -> bool:
+        is_counted_on = self._broker_id in image.isr or self._broker_id in image.elr
+        return is_counted_on and image.leader not in (NO_LEADER, self._broker_id)
 
     def begin_waiting_leadership(self) -> None:
         """To be called after every cut of the log, whoever leads by now."""

@@ -1,4 +1,4 @@
-"""Mutations of followers: what they cut, believe, acknowledge and drop (rules 8 to 12, 16 and 44)."""
+"""Mutations of followers: what they cut, believe, acknowledge, drop and report (rules 8 to 12, 16 and 44)."""
 
 from __future__ import annotations
 
@@ -149,6 +149,17 @@ def damaged_log_is_dropped_at_once(patch: Patch) -> None:
         return partition.log.damage is not None
 
     patch.setattr(leader_fetcher, "may_refetch", may_refetch)
+
+
+# -- reporting
+
+
+@mutation(
+    44, hunt=_story(follower_stories.a_failing_disk_is_reported_in_each_epoch_that_counts_on_the_replica)
+)
+def failing_disk_is_told_in_one_leader_epoch_only(patch: Patch) -> None:
+    """The report may have come too late for that one, and is void in the next."""
+    patch.setattr(Partition, "_counts_for_another_leader", lambda _self, _image: False)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

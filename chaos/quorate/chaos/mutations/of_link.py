@@ -16,6 +16,7 @@ from quorate.broker.controller_link.registration import Registration
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.promise_hunts import PromiseHunt
 from quorate.chaos.sim.patch import Patch
+from quorate.core.ids import LeaderEpoch
 from quorate.v1.controller_pb2 import RegisterBrokerRequest
 
 __all__ = ["MUTATIONS"]
@@ -77,6 +78,18 @@ def damage_repeated_though_it_was_repaired(patch: Patch) -> None:
     patch.setattr(DamageReports, "__init__", lambda self, _is_unusable: original(self, lambda _: True))
 
 
+@mutation(44, hunt=_rule("damage_that_is_reported_again_names_the_epoch_in_which_it_was_found"))
+def damage_repeated_in_a_later_leader_epoch(patch: Patch) -> None:
+    """In which the replica may be whole again by the time that it is heard."""
+    original = DamageReports.unanswered
+
+    def unanswered(self: DamageReports) -> None:
+        self._under_way = {each: LeaderEpoch(epoch + 1) for each, epoch in self._under_way.items()}
+        original(self)
+
+    patch.setattr(DamageReports, "unanswered", unanswered)
+
+
 @mutation(35, 30, hunt=_rule("every_attempt_names_the_same_incarnation"))
 def incarnation_drawn_for_each_attempt(patch: Patch) -> None:
     original = ControllerLink._attempt
@@ -100,6 +113,12 @@ def incarnation_noted_only_with_the_epoch(patch: Patch) -> None:
         return response
 
     patch.setattr(Registration, "_until_accepted", until_accepted)
+
+
+@mutation(35, hunt=_rule("a_refused_attempt_is_followed_by_one_that_expects_what_stands"))
+def refused_registration_is_asked_for_in_the_same_words(patch: Patch) -> None:
+    """So a process waits for ever behind one that died before it noted its epoch."""
+    patch.setattr(Registration, "_learns_from", lambda _self, _error, _request: False)
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())

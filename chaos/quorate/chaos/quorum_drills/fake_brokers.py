@@ -33,6 +33,7 @@ class BrokerSession:
     def __init__(self, broker_id: int, broker_epoch: int) -> None:
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
+        self._sequence = 0
         self._hangs_up = asyncio.Event()
 
     async def unfence(self, voters: DrillVoters, controller: str) -> None:
@@ -60,12 +61,13 @@ class BrokerSession:
         self._hangs_up.set()
 
     async def _heartbeats(self) -> AsyncIterator[controller_pb2.BrokerSessionRequest]:
+        self._sequence += 1
         yield controller_pb2.BrokerSessionRequest(
             broker_id=self.broker_id,
             broker_epoch=self.broker_epoch,
             metadata_offset=_SEEN_EVERYTHING,
             wants_unfence=True,
-            sequence=1,
+            sequence=self._sequence,
         )
         await self._hangs_up.wait()
 

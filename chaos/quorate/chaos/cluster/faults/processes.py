@@ -9,6 +9,7 @@ from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.scene import LONG_S_RANGE, MOMENT_S_RANGE, SHORT_S_RANGE, Scene
 from quorate.chaos.cluster.view import active_controller, leaders
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied
+from quorate.chaos.sim.network import LinkFaults
 
 __all__ = [
     "crash_loop",
@@ -27,6 +28,9 @@ __all__ = [
 
 _OPERATIONS_MAX: Final = 60
 _CRASHES_MAX: Final = 4
+_REPEATED_SHARE: Final = 0.5
+#: what it asks the controllers comes twice, up to some starts later
+_REPEATED: Final = LinkFaults(duplicate_probability=0.5, repeated_within_s=1.5)
 
 
 async def _kill_one(scene: Scene, rng: random.Random, machines: list[SimMachine]) -> str | None:
@@ -61,19 +65,24 @@ async def kill_broker_and_restart_at_once(scene: Scene, rng: random.Random) -> s
 
 
 async def crash_loop(scene: Scene, rng: random.Random) -> str | None:
-    """Killed again and again while it starts."""
+    """Killed again and again while it starts; a process may be heard of when the next but one is there."""
     with scene.any_of(rng, scene.cluster.brokers) as machine:
         if machine is None:
             return None
         crashes = rng.randint(2, _CRASHES_MAX)
-        for _ in range(crashes):
-            if machine.is_running:
-                machine.kill()
-            machine.start()
-            await scene.rest(rng, MOMENT_S_RANGE)
+        is_repeated = rng.random() < _REPEATED_SHARE
+        controllers = scene.cluster.controllers if is_repeated else []
+        to_controllers = [(machine.name, each.name) for each in controllers if each is not machine]
+        with scene.worse(to_controllers, _REPEATED):
+            for _ in range(crashes):
+                if machine.is_running:
+                    machine.kill()
+                machine.start()
+                await scene.rest(rng, rng.choice((MOMENT_S_RANGE, SHORT_S_RANGE)))
         if machine.is_running:
             machine.kill()
-        return f"killed {machine.name} {crashes + 1} times in a row"
+        what = ", and repeated what it said" if is_repeated else ""
+        return f"killed {machine.name} {crashes + 1} times in a row{what}"
 
 
 async def _kill_many(scene: Scene, rng: random.Random, machines: list[SimMachine]) -> str | None:

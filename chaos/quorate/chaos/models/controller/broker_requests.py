@@ -11,6 +11,7 @@ from quorate.metadata.image import PartitionImage
 from quorate.v1.controller_pb2 import (
     AlterPartitionRequest,
     BrokerSessionRequest,
+    DamagedReplica,
     IsrMember,
     PartitionAlteration,
     PartitionAlterationResult,
@@ -20,7 +21,7 @@ from quorate.v1.controller_pb2 import (
 )
 from quorate.v1.metadata_pb2 import RecoveryState
 
-__all__ = ["alteration", "ask_for_isr", "beat", "epoch_of", "registration", "replica"]
+__all__ = ["alteration", "ask_for_isr", "beat", "damage", "epoch_of", "registration", "replica"]
 
 
 def epoch_of(cluster: SmallCluster, broker_id: int) -> int:
@@ -31,6 +32,15 @@ def replica(partition: PartitionImage) -> ReplicaName:
     return ReplicaName(topic_id=partition.topic_id, partition=partition.partition)
 
 
+def damage(partition: PartitionImage, *, leader_epoch: int | None = None) -> DamagedReplica:
+    """``leader_epoch``: None: the one in which it is."""
+    return DamagedReplica(
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        leader_epoch=partition.leader_epoch if leader_epoch is None else leader_epoch,
+    )
+
+
 def registration(
     cluster: SmallCluster,
     broker_id: int,
@@ -38,6 +48,7 @@ def registration(
     incarnation_id: str = "next",
     directory_id: str | None = None,
     previous_epoch: int | None = None,
+    expected_epoch: int | None = None,
     is_clean: bool = False,
     is_same_boot: bool = False,
     is_intact: bool = True,
@@ -48,10 +59,14 @@ def registration(
     cluster_id: str = "",
     feature_levels: tuple[int, int] = (1, 1),
 ) -> RegisterBrokerRequest:
-    """``previous_epoch``: None: the last one that the controller knows; 0: the directory has no history."""
+    """``previous_epoch``: None: the last one that the controller knows; 0: the directory has no history.
+
+    ``expected_epoch``: None: the last one that the controller knows; 0: none.
+    """
+    known = cluster.image.brokers.get(BrokerId(broker_id))
+    registered_epoch = 0 if known is None else known.broker_epoch
     if previous_epoch is None:
-        known = cluster.image.brokers.get(BrokerId(broker_id))
-        previous_epoch = 0 if known is None else known.broker_epoch
+        previous_epoch = registered_epoch
     request = RegisterBrokerRequest(
         broker_id=broker_id,
         incarnation_id=incarnation_id,
@@ -61,6 +76,7 @@ def registration(
         feature_level_max=feature_levels[1],
         damaged=damaged,
         cluster_id=cluster_id,
+        expected_broker_epoch=registered_epoch if expected_epoch is None else expected_epoch,
     )
     if previous_epoch:
         request.previous_run.CopyFrom(
@@ -85,7 +101,7 @@ def beat(
     metadata_offset: int = 1 << 40,
     wants_unfence: bool = False,
     wants_shutdown: bool = False,
-    damaged: Iterable[ReplicaName] = (),
+    damaged: Iterable[DamagedReplica] = (),
     cache_witness: int | None = None,
     device_witness: int | None = None,
 ) -> BrokerSessionRequest:

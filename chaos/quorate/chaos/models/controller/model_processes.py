@@ -6,7 +6,9 @@ Which losses there may be at once is the walk's fault model: see ``controller_mo
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterable
+from typing import Final
 
 from quorate.chaos.models.controller.model_brokers import Backup, Key, ModelBroker
 from quorate.chaos.models.controller.model_operators import OperatorModel
@@ -18,9 +20,10 @@ from quorate.controller.previous_run import StartKind
 from quorate.controller.sessions import LapsedSession
 from quorate.controller.witnesses import heard_in
 from quorate.core.ids import BrokerEpoch, BrokerId
-from quorate.errors import DuplicateBroker, StaleBrokerEpoch
+from quorate.errors import DuplicateBroker, StaleBrokerEpoch, UnexpectedBrokerEpoch
 from quorate.v1.controller_pb2 import (
     BrokerSessionRequest,
+    DamagedReplica,
     PreviousRun,
     RegisterBrokerRequest,
     RegisterBrokerResponse,
@@ -29,8 +32,18 @@ from quorate.v1.controller_pb2 import (
 
 __all__ = ["ProcessModel"]
 
+#: of each broker; older ones are as old
+_GRANTED_MAX: Final = 3
+
 
 class ProcessModel(OperatorModel):
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        #: by broker: the last requests that registered a process; the network may deliver each once more
+        self.granted: defaultdict[BrokerId, deque[RegisterBrokerRequest]] = defaultdict(
+            lambda: deque(maxlen=_GRANTED_MAX)
+        )
+
     def _check(self) -> None:
         self.invariants.check(self.image, leaving=self.sessions.leaving())
         self._check_old_leaders()
@@ -56,6 +69,7 @@ class ProcessModel(OperatorModel):
             feature_level_min=1,
             feature_level_max=1,
             damaged=_names(broker.damaged),
+            expected_broker_epoch=self._registered_epoch(broker),
         )
         if broker.noted_epoch:
             request.previous_run.CopyFrom(
@@ -71,6 +85,20 @@ class ProcessModel(OperatorModel):
             )
         return request
 
+    def _registered_epoch(self, broker: ModelBroker) -> int:
+        registered = self.image.brokers.get(broker.broker_id)
+        return 0 if registered is None else registered.broker_epoch
+
+    def _check_late_copies(self, broker: ModelBroker) -> None:
+        """Of requests of processes that are gone, and of which nobody is alive to be in their way."""
+        for request in self.granted[broker.broker_id]:
+            try:
+                register_broker(self.image, request, next_offset=1 << 40, has_live_session=False)
+            except UnexpectedBrokerEpoch as error:
+                self.counts[f"registered: {error.code}"] += 1
+            else:
+                raise AssertionError("rule 35: a late copy of a registration passed for a process")
+
     def _register(self, broker: ModelBroker) -> None:
         broker.incarnation += 1
         request = self._registration(broker)
@@ -82,6 +110,8 @@ class ProcessModel(OperatorModel):
         retry = register_broker(self.image, request, next_offset=1 << 40, has_live_session=True)
         assert not retry.records, "a retry of a registration changed something"
         assert retry.response == response
+        self._check_late_copies(broker)
+        self.granted[broker.broker_id].append(request)
         broker.has_lost.clear()
         broker.damaged.clear()
         broker.is_cache_lost = False
@@ -363,10 +393,18 @@ class ProcessModel(OperatorModel):
             metadata_offset=broker.applied,
             wants_unfence=not broker.is_stopping,
             wants_shutdown=broker.is_stopping,
-            damaged=_names(broker.damaged),
+            damaged=[
+                DamagedReplica(
+                    topic_id=key.topic_id,
+                    partition=key.partition,
+                    leader_epoch=self._view(broker, key).leader_epoch,
+                )
+                for key in sorted(broker.damaged)
+            ],
             cache_witness=broker.witness,
             device_witness=broker.device_witness or None,
         )
+        void = self._void_reports(broker)
         was_fenced = self.image.brokers[broker.broker_id].is_fenced
         epoch = BrokerEpoch(broker.broker_epoch)
         self.sessions.touch(
@@ -395,10 +433,12 @@ class ProcessModel(OperatorModel):
             if len(decision.records) > changes_max:
                 # As many elections as fit beside the broker's own record: there may be more.
                 self._note_elections_due()
-        for key in broker.damaged:
+        for key in broker.damaged - void:
             broker.has_lost.discard(key)
             broker.quarantined[key] = self.image.offset
-        broker.damaged.clear()
+        # Told again, until the broker knows the leader epoch that has begun.
+        broker.damaged = void
+        self.counts["void reports of damage"] += len(void)
         if self.rng.random() < 0.1:
             return  # the answer is lost
         broker.is_serving = not response.is_fenced
@@ -409,6 +449,14 @@ class ProcessModel(OperatorModel):
         if response.may_shut_down:
             self.counts["controlled shutdowns"] += 1
             broker.stop_cleanly()
+
+    def _void_reports(self, broker: ModelBroker) -> set[Key]:
+        """Of damage, in a leader epoch that is over."""
+        return {
+            key
+            for key in broker.damaged.intersection(self._keys())
+            if self._view(broker, key).leader_epoch < self._partition(key).leader_epoch
+        }
 
     def lapse(self) -> None:
         """A session ends; whether the process is alive the controller does not know."""

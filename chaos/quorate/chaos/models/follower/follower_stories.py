@@ -5,10 +5,11 @@ from __future__ import annotations
 from quorate.chaos.models.follower.replicas import leader_batch
 from quorate.chaos.models.follower.scripted_leader import FollowerHarness, update, with_follower
 from quorate.core.config import Durability
-from quorate.errors import OffsetOutOfRange, ReplicaDiverged
+from quorate.errors import OffsetOutOfRange, ReplicaDiverged, StorageFailed
 
 __all__ = [
     "a_cut_below_the_high_watermark_is_refused",
+    "a_failing_disk_is_reported_in_each_epoch_that_counts_on_the_replica",
     "a_follower_before_the_leaders_start_begins_anew",
     "a_position_that_waited_is_not_named_before_the_sync",
     "an_answer_of_an_older_epoch_is_dropped",
@@ -48,6 +49,24 @@ def a_cut_below_the_high_watermark_is_refused() -> None:
         await harness.clock.sleep(5)
         assert not harness.leaders[3].has_position
         assert partition.log.log_end_offset == 3
+
+    with_follower(story)
+
+
+def a_failing_disk_is_reported_in_each_epoch_that_counts_on_the_replica() -> None:
+    """Rule 44: a report is void in a later epoch, and its leader would wait for the replica until it lags."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1))
+        harness.follow_leader(2, 2)
+        partition.fail(StorageFailed("a failed write could not be undone"))
+        reported = []
+        for epoch, isr, elr in ((3, (1, 2), ()), (4, (2,), (1,)), (5, (2, 3), ())):
+            harness.follow_leader(2, epoch, isr=isr, elr=elr)
+            # The same epoch once more is nothing new.
+            harness.follow_leader(2, epoch, isr=isr, elr=elr, partition_epoch=10 * epoch + 1)
+            reported.append(len(harness.failed))
+        assert reported == [2, 3, 3]
 
     with_follower(story)
 
