@@ -10,9 +10,11 @@ from quorate.errors import (
     NoController,
     NotController,
     Overloaded,
+    QuorateError,
     RequestTimedOut,
     StaleBrokerEpoch,
     Unavailable,
+    UnexpectedBrokerEpoch,
 )
 from quorate.v1.controller_pb2 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tests.unit.controller_link.scripted_controllers import CONTROLLER, ScriptedWorld, run_scripted
@@ -61,6 +63,22 @@ def test_the_right_controller_is_asked_again_until_it_is_ready(refusal: Exceptio
         assert len(controller.calls) == 4
 
     run_scripted(scenario)
+
+
+@pytest.mark.parametrize("refusal", [UnexpectedBrokerEpoch("another one"), DuplicateBroker("it lives")])
+def test_a_refused_registration_is_asked_for_again_where_it_was_refused(refusal: QuorateError) -> None:
+    """Only the active controller refuses it so; the next one may be dead, and a start would wait for that."""
+
+    async def scenario(world: ScriptedWorld) -> None:
+        world.link = world.link_to(each.address for each in world.controllers)
+        target = world.link.target
+        for controller in world.controllers:
+            controller.reactions = [refusal]
+        with pytest.raises(type(refusal)):
+            await _call(world)
+        assert world.link.target == target
+
+    run_scripted(scenario, controllers=2)
 
 
 def test_a_call_ends_when_its_time_is_up() -> None:

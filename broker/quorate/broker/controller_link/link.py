@@ -20,12 +20,14 @@ from quorate.core.clock import Clock
 from quorate.core.transport import Channel, Method, Request, Response, Transport
 from quorate.errors import (
     ControllerMoved,
+    DuplicateBroker,
     NoController,
     NotController,
     Overloaded,
     QuorateError,
     RequestTimedOut,
     Unavailable,
+    UnexpectedBrokerEpoch,
 )
 from quorate.metadata.controller_calls import until_answered
 
@@ -37,7 +39,13 @@ _BACKOFF_MIN_S: Final = 0.05
 _BACKOFF_MAX_S: Final = 0.5
 
 #: said by the one who is, or a moment ago was, the right one to ask: nobody else knows better
-_SAID_BY_THE_RIGHT_ONE: Final = (NoController, ControllerMoved, Overloaded)
+_SAID_BY_THE_RIGHT_ONE: Final = (
+    NoController,
+    ControllerMoved,
+    Overloaded,
+    DuplicateBroker,
+    UnexpectedBrokerEpoch,
+)
 
 
 class ControllerLink:
