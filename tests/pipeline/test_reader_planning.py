@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.errors import InvalidConfig
+from quorate.pipeline.source import stream_reader
 from quorate.pipeline.source.batch_reader import QuorateReader
 from quorate.pipeline.source.errors import DataLost, TopicRecreated
 from quorate.pipeline.source.positions import Positions
@@ -176,12 +178,42 @@ def position(offset: int) -> dict[str, Any]:
     return Positions({LOST: offset}, {LOST.topic: "an id"}).to_json()
 
 
-def available_now(*ends: int, **options: str) -> QuorateStreamReader:
+def following(*ends: int, **options: str) -> QuorateStreamReader:
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": LOST.topic, **options}
     reader = QuorateStreamReader(read_options(given, is_streaming=True), OFFSETS)
     reader._lookup_made = cast("Any", LogThatEnds(*ends))
+    return reader
+
+
+def available_now(*ends: int, **options: str) -> QuorateStreamReader:
+    reader = following(*ends, **options)
     reader.prepareForTriggerAvailableNow()
     return reader
+
+
+def test_too_few_records_are_waited_for_no_longer_than_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(stream_reader, "time", SimpleNamespace(monotonic=lambda: now))
+    reader = following(9, 9, 9, 12, 12, 30, minOffsetsPerTrigger="10", maxTriggerDelay="30s")
+    start = position(0)
+    assert latest(reader, start) == start
+    now = 29.9
+    assert latest(reader, start) == start
+    now = 30.0
+    assert latest(reader, start) == position(9)
+    # The time counts from the last batch, whether it came of enough records or of time.
+    now = 59.9
+    assert latest(reader, position(9)) == position(9)
+    now = 60.0
+    assert latest(reader, position(9)) == position(12)
+    now = 60.1
+    assert latest(reader, position(12)) == position(30)
+
+
+def test_a_batch_that_was_waited_for_is_no_larger_than_asked_for() -> None:
+    reader = following(9, 25, minOffsetsPerTrigger="10", maxOffsetsPerTrigger="12")
+    assert latest(reader, position(0)) == position(0)
+    assert latest(reader, position(0)) == position(12)
 
 
 def test_available_now_tells_of_a_log_that_was_cut_off() -> None:

@@ -113,6 +113,25 @@ def test_batches_are_as_large_as_they_may_be_and_progress_tells_rows_and_lag(
         assert each.inputRowsPerSecond == pytest.approx(rate, rel=0.01, abs=0.1)
 
 
+def test_a_query_waits_for_as_many_records_as_it_was_asked_to(
+    spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(1)
+    options = {"minOffsetsPerTrigger": 3, "maxOffsetsPerTrigger": 4, "maxTriggerDelay": "1h"}
+    archive = Archive(spark, quorate_cluster, tmp_path, subscribe=topic, **options)
+    send(quorate_cluster, topic, ["a", "b"])
+    query = archive.start(processingTime="0 seconds")
+    try:
+        query.processAllAvailable()
+        assert query.lastProgress is None or query.lastProgress.numInputRows == 0
+        send(quorate_cluster, topic, ["c", "d", "e"])
+        query.processAllAvailable()
+        # The fifth is alone again.
+        assert archive.rows() == [(0, n, "abcd"[n]) for n in range(4)]
+    finally:
+        query.stop()
+
+
 def test_new_partitions_are_read_from_their_beginning(
     spark: SparkSession, quorate_cluster: LocalCluster, new_topic: NewTopic, tmp_path: Path
 ) -> None:
