@@ -26,7 +26,11 @@ _ADVICE: Final = {
     "DELIVERY_EXPIRED": "not written; look at `quorate cluster health`, then send it again",
     "DELIVERY_TIMED_OUT": "it may be in the log: look (`quorate consume`) before you send it again",
     "DELIVERY_UNKNOWN": "it may be in the log: look (`quorate consume`) before you send it again",
-    "DISK_FULL": "free some space on the node's disk (retention.ms, retention.bytes) and try again",
+    "DISK_FULL": (
+        "free some space on the node's disk and try again: less retention (retention.ms, retention.bytes) or a "
+        "topic deleted, as long as controllers run; else a larger volume, or other files "
+        "(docs/operations/disk-full.md); never a file of the data directory"
+    ),
     "DUPLICATE_BROKER_REGISTRATION": (
         "give each broker a node.id of its own, or wait until the other's session has lapsed"
     ),
@@ -92,6 +96,7 @@ _ADVICE: Final = {
     "UNKNOWN_SERVER_ERROR": "look into the node's log; what was asked for may have been done",
     "UNKNOWN_TOPIC_OR_PARTITION": "`quorate topic list` and `quorate topic describe` show what there is",
     "COMMIT_OVERTAKEN": "nothing: a later commit of the same consumer stands",
+    "HEARTBEAT_OVERTAKEN": "nothing: a later call of the same consumer was heard",
     "UNRELEASED_INSTANCE_ID": "give each consumer an instance id of its own, or stop the one that has it",
     "UNSAFE_REASSIGNMENT": "wait until enough replicas are in sync (`quorate topic describe`), and try again",
     "UNSUPPORTED_BATCH": "use the version of quorate that the node runs",
