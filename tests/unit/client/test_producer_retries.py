@@ -24,6 +24,7 @@ from quorate.errors import (
     RequestTimedOut,
     Unavailable,
     UnknownProducer,
+    UnknownTopicOrPartition,
 )
 from quorate.v1 import broker_pb2
 
@@ -415,5 +416,77 @@ def test_broker_that_times_out_is_asked_again() -> None:
             partition.script.extend([RequestTimedOut("too few copies")] * 3)
             assert (await (await producer.send("t", b"a"))).offset == 0
             assert producer.statistics().attempts == 4
+
+    simulate(scenario)
+
+
+# -- a topic that is made anew
+
+
+def test_records_go_where_a_topic_made_anew_has_partitions() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic(partitions=8)
+        keys = [b"%d" % number for number in range(40)]
+        async with cluster.producer() as producer, cluster.producer(partitioner="round_robin") as in_turn:
+            for each in (producer, in_turn):
+                await (await each.send_many("t", keys, keys=keys))
+            made_anew = cluster.add_topic(partitions=2)
+            for each in (producer, in_turn):
+                # Who has not heard of it yet may still choose what is not there any more.
+                with pytest.raises(UnknownTopicOrPartition):
+                    await (await each.send_many("t", keys, keys=keys))
+            for each in (producer, in_turn):
+                futures = [await each.send("t", key, key=key) for key in keys]
+                futures += [await each.send("t", key) for key in keys]
+                assert {(await future).partition for future in futures} <= {0, 1}
+                await (await each.send_many("t", keys, keys=keys))
+                with pytest.raises(UnknownTopicOrPartition):
+                    await each.send("t", b"x", partition=2)
+        assert all(partition.log for partition in made_anew)
+
+    simulate(scenario)
+
+
+def test_what_waits_for_a_partition_that_is_gone_ends_at_once_and_with_the_truth() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        _, gone = cluster.add_topic(partitions=2)
+        async with cluster.producer(batch_bytes=100) as producer:
+            await (await producer.send("t", b"a", partition=1))
+            gone.script.append(Trouble.ANSWER_LOST)
+            futures = [await producer.send("t", b"%060d" % 0, partition=1)]
+            await asyncio.sleep(0.001)
+            cluster.elect(gone, -1, kept=1)
+            futures += [await producer.send("t", b"%060d" % number, partition=1) for number in (1, 2)]
+            await asyncio.sleep(1)
+            assert gone.log_end == 2
+            assert not any(future.done() for future in futures)
+            cluster.add_topic(partitions=1)
+            await asyncio.sleep(1)
+            assert all(future.done() for future in futures)
+            with pytest.raises(DeliveryUnknown):
+                await futures[0]
+            for future in futures[1:]:
+                with pytest.raises(UnknownTopicOrPartition):
+                    await future
+
+    simulate(scenario)
+
+
+def test_partition_that_comes_back_in_a_topic_made_anew_takes_what_is_sent_then() -> None:
+    """Once each: brokers may know the numbers that were given before."""
+
+    async def scenario(cluster: FakeCluster) -> None:
+        _, before = cluster.add_topic(partitions=2)
+        async with cluster.producer() as producer:
+            await (await producer.send("t", b"a", partition=1))
+            cluster.add_topic(partitions=1)
+            with pytest.raises(UnknownTopicOrPartition):
+                await (await producer.send("t", b"b", partition=1))
+            after = cluster.add_topic(partitions=2)
+            # As if its brokers had known the producer all along.
+            after[1].producers = before.producers
+            for value in (b"c", b"d"):
+                await (await producer.send("t", value, partition=1))
+            assert after[1].values() == [b"c", b"d"]
 
     simulate(scenario)

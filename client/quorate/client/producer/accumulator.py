@@ -36,15 +36,30 @@ __all__ = [
 
 
 class TopicQueues:
-    """One topic's partitions. Grows when the topic does; under the lock."""
+    """One topic's partitions; changed under the lock.
 
-    __slots__ = ("_next_in_turn", "available", "intake", "name", "queues", "sticky")
+    Grows when the topic does. One that was deleted and made anew may have fewer: the queues behind stay, and
+    are empty soon. Should it have as many again, they go on from the numbers that they have given.
+    """
+
+    __slots__ = (
+        "_next_in_turn",
+        "available",
+        "intake",
+        "name",
+        "partition_count",
+        "queues",
+        "sticky",
+    )
 
     def __init__(self, name: TopicName, sticky: StickyChoice, intake: Intake) -> None:
         self.name = name
         #: where records without a key go now; it is time to move on where it has no ``bytes_left``
         self.intake = intake
+        #: of every partition that there ever was, by number
         self.queues: list[PartitionQueue] = []
+        #: what there is now, and records are for
+        self.partition_count = 0
         #: partitions that have a leader; all, if none has
         self.available: list[int] = []
         self.sticky = sticky
@@ -52,10 +67,10 @@ class TopicQueues:
 
     def has(self, partition: object) -> bool:
         """As an application names it."""
-        return type(partition) is int and 0 <= partition < len(self.queues)
+        return type(partition) is int and 0 <= partition < self.partition_count
 
     def in_turn(self) -> int:
-        self._next_in_turn = (self._next_in_turn + 1) % len(self.queues)
+        self._next_in_turn = (self._next_in_turn + 1) % self.partition_count
         return self._next_in_turn
 
     def stick(self, size: int) -> int:
@@ -135,7 +150,7 @@ class Accumulator:
     # -- topics
 
     def update_topic(self, name: TopicName, partition_count: int, available: list[int]) -> TopicQueues:
-        """What metadata says of it now; a topic never has fewer partitions than before."""
+        """What metadata says of it now."""
         with self.lock:
             topic = self.topics.get(name)
             if topic is None:
@@ -151,7 +166,8 @@ class Accumulator:
                     rng=self._rng,
                 )
                 topic.queues.append(queue)
-            topic.available = available or list(range(len(topic.queues)))
+            topic.partition_count = partition_count
+            topic.available = available or list(range(partition_count))
             if topic.sticky.partition not in topic.available:
                 topic.intake.bytes_left = -1  # records without a key need not wait for an election
             return topic
@@ -181,7 +197,7 @@ class Accumulator:
             if self._partitioner is not None:
                 partition = self.partition_for(topic, key)
             elif key is not None:
-                partition = partition_for_key(key, len(topic.queues))
+                partition = partition_for_key(key, topic.partition_count)
         if timestamp_ms is None:
             timestamp_ms = self._wall_ms()
         with self.lock:
@@ -332,7 +348,7 @@ class Accumulator:
             )
 
     def partition_for(self, topic: TopicQueues, key: bytes | None) -> int:
-        count = len(topic.queues)
+        count = topic.partition_count
         if self._partitioner is None:
             assert key is not None
             return partition_for_key(key, count)

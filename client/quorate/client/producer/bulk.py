@@ -74,7 +74,7 @@ def plan(
             groups.setdefault(accumulator.partition_for(topic, key), []).append(row)
     else:
         assert columns.keys is not None
-        groups = rows_by_partition(columns.keys, len(topic.queues))
+        groups = rows_by_partition(columns.keys, topic.partition_count)
     runs = [
         (None if chosen < 0 else chosen, _run(_picked(columns, rows), timestamp_ms))
         for chosen, rows in groups.items()

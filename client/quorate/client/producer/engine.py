@@ -98,11 +98,11 @@ class ProducerEngine:
         number = check_integer("partition", partition)
         if number < 0:
             raise InvalidRequest(f"partition is {number}: partitions are numbered from 0", topic=topic.name)
-        if number >= len(topic.queues):
+        if number >= topic.partition_count:
             await self.cluster.refreshed()
-        if number >= len(topic.queues):
+        if number >= topic.partition_count:
             raise UnknownTopicOrPartition(
-                f"topic {topic.name} has {len(topic.queues)} partition(s), and no partition {number}",
+                f"topic {topic.name} has {topic.partition_count} partition(s), and no partition {number}",
                 topic=topic.name,
                 partition=number,
             )
@@ -233,5 +233,5 @@ def _check_condition(topic: TopicQueues, acks: broker_pb2.Acks, *, has_place: bo
     """Whether ``expected_offset`` makes sense with the rest of what was asked for."""
     if acks != broker_pb2.ACKS_ALL:
         raise InvalidRequest('expected_offset needs acks="all": with less, the condition would be a guess')
-    if not has_place and len(topic.queues) > 1:
-        raise InvalidRequest(f"expected_offset needs a partition: {topic.name} has {len(topic.queues)}")
+    if not has_place and topic.partition_count > 1:
+        raise InvalidRequest(f"expected_offset needs a partition: {topic.name} has {topic.partition_count}")

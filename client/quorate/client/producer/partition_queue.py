@@ -393,6 +393,16 @@ class PartitionQueue:
         error.__cause__ = trouble
         return error
 
+    def partition_is_gone(self, error: QuorateError) -> list[Ended]:
+        """The topic was made anew, with fewer: what is not on its way ends here; under the lock."""
+        idle = [batch for batch in self.undecided if batch.attempt is None]
+        unsent = [*self.waiting, *([self.take_open()] if self.open is not None else [])]
+        self.waiting.clear()
+        return [
+            *(Ended(batch, self._give_up(batch, error)) for batch in idle),
+            *(Ended(batch, error) for batch in unsent),
+        ]
+
     def abandon_all(self) -> list[Ended]:
         """The client is closed: everything that is left ends, with the truth; under the lock."""
         ended = []

@@ -35,6 +35,7 @@ from quorate.errors import (
     QuorateError,
     RequestTimedOut,
     UnknownServerError,
+    UnknownTopicOrPartition,
 )
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import broker_pb2
@@ -125,15 +126,31 @@ class Sender:
                     return  # what is open fills while this is on its way
 
     def _find_route(self, queue: PartitionQueue) -> Route | None:
+        topic = self._cluster.known_topic(queue.topic_partition.topic)
         leader = self._cluster.leader_of(queue.topic_partition)
+        if topic is not None and queue.topic_partition.partition >= len(topic.partitions):
+            self._partition_is_gone(queue, len(topic.partitions))
+            return None
         if leader is None:
             queue.trouble = NotLeaderOrFollower(f"{queue.topic_partition} has no leader, as far as is known")
             self._leaderless[queue] = None
             self._cluster.needs_refresh()
             return None
-        topic = self._cluster.known_topic(queue.topic_partition.topic)
         queue.route = Route(leader.address, "" if topic is None else topic.topic_id)
         return queue.route
+
+    def _partition_is_gone(self, queue: PartitionQueue, partition_count: int) -> None:
+        """Nobody has to wait until the time is up: a topic only has fewer if it is another one."""
+        topic, partition = queue.topic_partition
+        error = UnknownTopicOrPartition(
+            f"topic {topic} was made anew and has no partition {partition}: it has {partition_count}",
+            topic=topic,
+            partition=partition,
+        )
+        with queue.lock:
+            ended = queue.partition_is_gone(error)
+        for batch, reason in ended:
+            self._finish(batch, reason)
 
     def _encode(self, batch: ProducerBatch) -> bool:
         columns = batch.columns

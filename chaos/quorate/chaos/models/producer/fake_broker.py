@@ -120,6 +120,7 @@ class FakeCluster(SimulatedBrokers):
         network = SimNetwork(simulation.loop, simulation.rng, break_after_s=3.0)
         super().__init__(simulation, network, lambda broker_id: FakeBroker(broker_id, self).service())
         self.topics: dict[str, list[FakePartition]] = {}
+        self.topic_ids: dict[str, str] = {}
         self.metadata_offset = 1
         #: from an append to its answer, if nothing happens: shortest and longest
         self.commit_s = (0.001, 0.004)
@@ -137,6 +138,8 @@ class FakeCluster(SimulatedBrokers):
         made = [FakePartition(BROKER_IDS[number % 3]) for number in range(partitions)]
         self.topics[name] = made
         self.metadata_offset += 1
+        # Also of one that was deleted before.
+        self.topic_ids[name] = f"{name}-{self.metadata_offset}".ljust(22, "x")
         return made
 
     def elect(self, partition: FakePartition, leader: int, *, kept: int = 0) -> None:
@@ -174,7 +177,8 @@ class FakeBroker:
         for broker_id in BROKER_IDS:
             response.brokers.add(broker_id=broker_id, address=f"b{broker_id}:1")
         for reference in request.topics:
-            topic = response.topics.add(name=reference.name, topic_id=reference.name.ljust(22, "x"))
+            topic_id = cluster.topic_ids.get(reference.name, "")
+            topic = response.topics.add(name=reference.name, topic_id=topic_id)
             if reference.name not in cluster.topics:
                 topic.error.CopyFrom(detail_from_error(UnknownTopicOrPartition("no such topic")))
                 continue
@@ -238,6 +242,8 @@ class _Session:
 
     def _append(self, asked: broker_pb2.ProducePartition) -> Stored | QuorateError | None:
         """None: there will be no answer."""
+        if asked.topic_id != self._cluster.topic_ids[asked.topic]:
+            return UnknownTopicOrPartition("another topic has that name")
         partition = self._cluster.topics[asked.topic][asked.partition]
         trouble = partition.script.popleft() if partition.script else None
         if isinstance(trouble, QuorateError):
@@ -286,12 +292,13 @@ class _Session:
         response = broker_pb2.ProduceResponse()
         for asked, found in zip(request.request.partitions, results, strict=True):
             result = response.partitions.add(topic=asked.topic, partition=asked.partition)
-            partition = self._cluster.topics[asked.topic][asked.partition]
-            if isinstance(found, Stored) and partition.leader_epoch != found.leader_epoch:
-                # Leadership was lost meanwhile (rule 19).
-                found = RequestTimedOut("the leader has changed")
             if isinstance(found, QuorateError):
                 result.error.CopyFrom(detail_from_error(found))
+                continue
+            partition = self._cluster.topics[asked.topic][asked.partition]
+            if partition.leader_epoch != found.leader_epoch:
+                # Leadership was lost meanwhile (rule 19).
+                result.error.CopyFrom(detail_from_error(RequestTimedOut("the leader has changed")))
                 continue
             partition.committed = max(partition.committed, found.next_offset)
             if request.request.acks != broker_pb2.ACKS_NONE:
