@@ -27,8 +27,8 @@ _ADVICE: Final = {
     "DELIVERY_TIMED_OUT": "it may be in the log: look (`quorate consume`) before you send it again",
     "DELIVERY_UNKNOWN": "it may be in the log: look (`quorate consume`) before you send it again",
     "DISK_FULL": (
-        "free some space on the node's disk and try again: less retention (retention.ms, retention.bytes) or a "
-        "topic deleted, as long as controllers run; else a larger volume, or other files "
+        "free some space on the node's disk and try again: less retention (retention.ms, retention.bytes) or "
+        "a topic deleted, as long as controllers run; else a larger volume, or other files "
         "(docs/operations/disk-full.md); never a file of the data directory"
     ),
     "DUPLICATE_BROKER_REGISTRATION": (
