@@ -171,18 +171,42 @@ async def test_program_gives_up_soon_on_a_topic_that_is_not_there(
     assert (status, "usage: " in told) == (2, True)
 
 
-def snippets(kind: str) -> list[str]:
-    """The blocks of docs/languages.md in one language, in order."""
-    page = (ROOT / "docs" / "languages.md").read_text()
-    return re.findall(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+def snippets(kind: str, page: str = "languages.md") -> list[str]:
+    """The blocks of a page of docs/ in one language, in order."""
+    text = (ROOT / "docs" / page).read_text()
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-async def test_shell_commands_of_the_documentation_work_as_they_stand(cluster: LocalCluster) -> None:
+def environment_of_shell(cluster: LocalCluster) -> dict[str, str]:
     path = f"{TOOLS / 'bin'}:{os.environ['PATH']}"
     for tool in ("grpcurl", "jq", "bash"):
         if shutil.which(tool, path=path) is None:
             pytest.skip(f"{tool} is missing; `make grpcurl` builds grpcurl where Go is installed")
-    environment = {**os.environ, "PATH": path, "BROKER": cluster.broker_addresses[0]}
+    return {**os.environ, "PATH": path, "BROKER": cluster.broker_addresses[0]}
+
+
+async def test_administration_by_hand_works_as_the_page_shows_it(cluster: LocalCluster) -> None:
+    environment = environment_of_shell(cluster)
+    alter, recover = snippets("sh", "protocol.md")
+    async with cluster.connect() as connection:
+        await connection.create_topic(
+            admin_pb2.CreateTopicRequest(name="orders", partition_count=1, replication_factor=3)
+        )
+        # Of a partition that is led the request is understood, and refused.
+        functions, _, _ = alter.partition("\n\n")
+        shell = ("bash", "-euo", "pipefail", "-c")
+        _, _, refused = await _run((*shell, f"{functions}\n{recover}"), environment)
+        assert "RECOVERY_REFUSED" in refused
+        assert "orders-0 is led by broker" in refused
+
+        out, _ = await run(*shell, alter, environment=environment)
+        assert '"86400000"' in out, "a day"
+        assert out.count('"partition": 2') == 1
+        assert await connection.list_topics() == []
+
+
+async def test_shell_commands_of_the_documentation_work_as_they_stand(cluster: LocalCluster) -> None:
+    environment = environment_of_shell(cluster)
 
     async def run_commands(text: str) -> str:
         out, _ = await run("bash", "-euo", "pipefail", "-c", text, environment=environment)
