@@ -8,7 +8,9 @@ between. What keeps that safe:
   begins when all entries up to the start of the term are applied (rule 39), with the committed image, and
   ends with the term. Then its image is thrown away, with all that may never be committed.
 - No answer leaves before that on which it rests is committed. For a change these are its own records; for a
-  refusal, or an answer that changes nothing, all that was appended before it.
+  refusal, or an answer that changes nothing, all that was appended before it, and besides this node has to
+  prove that it still leads. The commit is no such proof: acknowledgements that come late commit what was
+  appended before another controller was elected, and what that one has acknowledged is not in the image.
 - Nothing is decided between reading the image and appending the records: ``change`` does not wait there.
 - What one batch must not hold is decided in pieces, each on the image as it is by then. The next piece waits
   for the commit of the one before, so that whatever else there is to do gets its turn.
@@ -221,11 +223,13 @@ class ActiveController:
         return proposal
 
     async def _settle(self, office: _Office, *, is_leadership_sure: bool = False) -> None:
-        """Wait until all that the office has appended is committed, or prove that this node still leads."""
-        if office.expected and office.last_proposal is not None:
-            await office.last_proposal.committed()
-        elif not is_leadership_sure:
+        """Wait until all that the office has appended is committed, and prove that this node still leads."""
+        last_proposal = office.last_proposal
+        if not is_leadership_sure:
             await self._log.read_barrier()
+        if last_proposal is not None:
+            # Under way all the time: in all it takes no longer than the slower of the two.
+            await last_proposal.committed()
 
     def _require_office(self) -> _Office:
         if self._office is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import NoReturn
 
 import pytest
@@ -154,6 +154,8 @@ async def test_a_decision_sees_what_is_appended_and_not_yet_committed(quorum: _Q
     assert len(quorum.proposals) == 1
     quorum.commit(0)
     assert await first == "set a"
+    await _start(second)
+    quorum.barriers[0].set_result(None)
     with pytest.raises(InvalidRequest):
         await second
 
@@ -163,18 +165,55 @@ async def test_an_answer_without_records_waits_for_what_it_rests_on(quorum: _Quo
     await _start(change)
     look = asyncio.create_task(quorum.controller.change(_look))
     await _start(look)
+    quorum.barriers[0].set_result(None)
+    await _start(look)
     quorum.commit(0)
     assert await look == ["a"]
     await change
 
 
+def _refuse(_image: MetadataImage, _offset: int) -> Decision[str]:
+    raise InvalidRequest("no")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda controller: controller.confirm(),
+        lambda controller: controller.change(_look),
+        lambda controller: controller.change(_refuse),
+    ],
+    ids=["a read", "an answer that changes nothing", "a refusal"],
+)
+async def test_a_late_commit_is_no_proof_that_this_node_still_leads(
+    quorum: _Quorum, ask: Callable[[ActiveController], Coroutine[None, None, object]]
+) -> None:
+    change = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(change)
+    answer = asyncio.create_task(ask(quorum.controller))
+    await _start(answer)
+    quorum.commit(0)
+    assert await change == "set a"
+    await _start(answer)
+    [barrier] = quorum.barriers
+    barrier.set_exception(NotController("deposed"))
+    with pytest.raises(NotController):
+        await answer
+
+
+async def test_who_has_just_seen_that_this_node_leads_waits_for_the_commit_alone(quorum: _Quorum) -> None:
+    change = asyncio.create_task(quorum.controller.change(_set("a")))
+    await _start(change)
+    look = asyncio.create_task(quorum.controller.change(_look, is_leadership_sure=True))
+    await _start(look)
+    quorum.commit(0)
+    assert await look == ["a"]
+    assert quorum.barriers == []
+    await change
+
+
 async def test_a_refusal_of_a_deposed_controller_does_not_leave(quorum: _Quorum) -> None:
-    quorum.proposals.clear()
-
-    def refuse(_image: MetadataImage, _offset: int) -> Decision[str]:
-        raise InvalidRequest("no")
-
-    refusal = asyncio.create_task(quorum.controller.change(refuse))
+    refusal = asyncio.create_task(quorum.controller.change(_refuse))
     await _start(refusal)
     [barrier] = quorum.barriers
     barrier.set_exception(NotController("deposed"))
@@ -262,10 +301,7 @@ async def test_pieces_do_not_go_on_in_another_office(quorum: _Quorum) -> None:
 async def test_a_refusal_waits_for_a_barrier_even_where_leadership_was_looked_at(
     quorum: _Quorum,
 ) -> None:
-    def refuse(_image: MetadataImage, _offset: int) -> Decision[str]:
-        raise InvalidRequest("no")
-
-    refusal = asyncio.create_task(quorum.controller.change(refuse, is_leadership_sure=True))
+    refusal = asyncio.create_task(quorum.controller.change(_refuse, is_leadership_sure=True))
     await _start(refusal)
     [barrier] = quorum.barriers
     barrier.set_result(None)

@@ -11,6 +11,7 @@ from quorate.chaos.mutations.cluster_stories import (
     a_stop_is_granted,
     cluster_story,
 )
+from quorate.chaos.mutations.deposed_controller_story import a_deposed_controller_answers_no_read
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.sim.patch import Patch
 from quorate.controller import brokers, heartbeats
@@ -32,6 +33,17 @@ def controller_acts_before_it_has_replayed(patch: Patch) -> None:
         original(self, dataclasses.replace(state, term_start=Index(0)), committed)
 
     patch.setattr(ActiveController, "leadership_changed", leadership_changed)
+
+
+@mutation(39, hunt=cluster_story(a_deposed_controller_answers_no_read))
+def an_earlier_commit_stands_in_for_the_barrier(patch: Patch) -> None:
+    """Where something of the office is not committed yet, its commit is taken for a proof that it leads."""
+    original = ActiveController._settle
+
+    async def settle(self: ActiveController, office: Any, *, is_leadership_sure: bool = False) -> None:
+        await original(self, office, is_leadership_sure=is_leadership_sure or bool(office.expected))
+
+    patch.setattr(ActiveController, "_settle", settle)
 
 
 @mutation(40, hunt=cluster_story(a_controller_that_is_cut_off_is_left))
