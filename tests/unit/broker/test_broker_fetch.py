@@ -356,7 +356,10 @@ def test_offsets_are_found_by_end_and_by_time() -> None:
         at_time = broker_pb2.OFFSET_SPEC_AT_TIMESTAMP
         found = await list_offset(world, spec=at_time, timestamp_ms=150)
         assert (found.offset, found.timestamp_ms) == (1, 200)
-        assert not (await list_offset(world, spec=at_time, timestamp_ms=301)).HasField("offset")
+        assert not found.HasField("end_offset")
+        late = await list_offset(world, spec=at_time, timestamp_ms=301)
+        assert not late.HasField("offset")
+        assert late.end_offset == 3
 
     simulate(scenario)
 
@@ -383,7 +386,10 @@ def test_time_beyond_the_high_watermark_is_not_found() -> None:
         producing = asyncio.create_task(world.produce("a"))
         await settle()
         at_time = broker_pb2.OFFSET_SPEC_AT_TIMESTAMP
-        assert not (await list_offset(world, spec=at_time, timestamp_ms=0)).HasField("offset")
+        late = await list_offset(world, spec=at_time, timestamp_ms=0)
+        assert not late.HasField("offset")
+        assert late.HasField("end_offset")
+        assert late.end_offset == 0
         await producing
         assert (await list_offset(world, spec=at_time, timestamp_ms=0)).offset == 0
 

@@ -260,6 +260,8 @@ class FakeBroker:
                 result.offset = partition.high_watermark
             elif asked.timestamp_ms < TIMESTAMP + partition.high_watermark:
                 result.offset = max(partition.log_start_offset, asked.timestamp_ms - TIMESTAMP)
+            else:
+                result.end_offset = partition.high_watermark
         return response
 
     async def offset_for_leader_epoch(

@@ -18,6 +18,7 @@ from quorate.errors import (
 from tests.unit.client.fake_log_broker import (
     T0,
     TIMESTAMP,
+    FakeBroker,
     FakeCluster,
     append,
     numbers,
@@ -186,6 +187,29 @@ def test_seek_to_time_finds_the_first_record_of_that_time_or_the_end(timestamp: 
             consumer.assign([T0])
             consumer.seek_to_time(T0, timestamp)
             assert await consumer.position(T0) == offset
+
+    simulate(scenario)
+
+
+def test_seek_to_time_skips_nothing_that_comes_right_after_it_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = FakeBroker.list_offsets
+
+    async def answer_and_write(self: FakeBroker, request: Any, call: Any) -> Any:
+        answered = await answer(self, request, call)
+        partition = self._cluster.topics["t"].partitions[0]
+        partition.append(b"%d" % partition.high_watermark)
+        return answered
+
+    monkeypatch.setattr(FakeBroker, "list_offsets", answer_and_write)
+
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic().partitions[0].fill(100)
+        async with cluster.consumer() as consumer:
+            consumer.assign([T0])
+            consumer.seek_to_time(T0, TIMESTAMP + 100)
+            assert await read(consumer, 1) == [b"100"]
 
     simulate(scenario)
 

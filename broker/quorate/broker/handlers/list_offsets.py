@@ -30,6 +30,8 @@ def find_offset(
         result.offset = latest
         return
     found = leadership.find_timestamp(TimestampMs(entry.timestamp_ms))
-    if found is not None:
+    if found is None:
+        result.end_offset = latest
+    else:
         result.offset = found.offset
         result.timestamp_ms = found.timestamp

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.client.consumer.positions import END, EpochEnd, PartitionReader
+from quorate.client.consumer.positions import EpochEnd, PartitionReader
 from quorate.core.transport import Channel, method_of
 from quorate.errors import QuorateError, UnknownServerError
 from quorate.rpc.error_detail import error_from_detail
@@ -72,13 +72,20 @@ async def look_up_offsets(
             continue
         if result.HasField("error"):
             refused.append((question, error_from_detail(result.error)))
-        elif result.HasField("offset"):
-            epoch = result.leader_epoch if result.HasField("leader_epoch") else None
-            question.reader.found(result.offset, epoch)
         else:
-            # No record is that late yet: the first one to come will be.
-            question.reader.start = END
+            epoch = result.leader_epoch if result.HasField("leader_epoch") else None
+            question.reader.found(_found_offset(channel, result), epoch)
     return refused
+
+
+def _found_offset(channel: Channel, result: broker_pb2.ListOffsetsPartitionResult) -> int:
+    if result.HasField("offset"):
+        return result.offset
+    if not result.HasField("end_offset"):
+        raise UnknownServerError(f"{channel.address} names no offset", address=channel.address)
+    # No record is that late yet: the first one to come will be. Where the log ends by now is not asked, for
+    # it may have come meanwhile.
+    return result.end_offset
 
 
 async def validate_positions(

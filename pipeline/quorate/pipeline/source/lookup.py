@@ -148,6 +148,8 @@ class Lookup:
     def _at_times(
         self, partitions: Partitions, times: Mapping[TopicPartition, int], name: str, late_timestamp: str
     ) -> dict[TopicPartition, int]:
+        # Asked for before: what is written between two questions may be late enough, and is not skipped.
+        ends = self._found(partitions, "latest") if late_timestamp == "latest" else {}
         found: dict[TopicPartition, int] = {}
         late: dict[TopicPartition, str] = {}
         for timestamp_ms in sorted(set(times.values())):
@@ -164,7 +166,7 @@ class Lookup:
                 f"no record of {first} is as late as {times[first]}; with "
                 f"startingOffsetsByTimestampStrategy=latest such partitions begin at their end",
             )
-        return found | self._found(late, "latest")
+        return found | {each: ends[each] for each in late}
 
     def _found(self, partitions: Partitions, at: OffsetAt) -> dict[TopicPartition, int]:
         return {each: cast("int", offset) for each, offset in self.offsets(partitions, at).items()}
