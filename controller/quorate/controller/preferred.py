@@ -58,7 +58,7 @@ def elect_preferred_leaders(
     for _, name in sorted(named.items()):
         try:
             partition = find_partition(image, name)
-            _require_preferred_leader(elections, partition)
+            _require_preferred_leader(image, elections, partition)
         except QuorateError as error:
             response.refused.append(PartitionRefusal(partition=name, error=detail_from_error(error)))
             continue
@@ -80,8 +80,10 @@ def _misplaced(image: MetadataImage, elections: Elections) -> Iterator[tuple[Par
                 yield partition, best
 
 
-def _require_preferred_leader(elections: Elections, partition: PartitionImage) -> None:
+def _require_preferred_leader(image: MetadataImage, elections: Elections, partition: PartitionImage) -> None:
     preferred = partition.replicas[0]
+    if partition.leader == preferred:
+        return
     if preferred not in partition.isr:
         raise BrokerNotAvailable(
             f"the preferred leader, broker {preferred}, is not in sync", broker_id=preferred
@@ -89,4 +91,10 @@ def _require_preferred_leader(elections: Elections, partition: PartitionImage) -
     if preferred not in elections.active:
         raise BrokerNotAvailable(
             f"the preferred leader, broker {preferred}, is not active", broker_id=preferred
+        )
+    if image.brokers[preferred].is_draining:
+        raise BrokerNotAvailable(
+            f"the preferred leader, broker {preferred}, is being drained or decommissioned, and is given no "
+            "leaders; cancel that first, or reassign the partition so that another replica comes first",
+            broker_id=preferred,
         )

@@ -64,6 +64,31 @@ def test_an_operator_hears_what_was_moved_and_what_could_not_be(cluster: SmallCl
     ]
 
 
+def test_a_drained_broker_gets_no_leaders_back_by_name_either(cluster: SmallCluster) -> None:
+    drain(cluster, 1)
+    names = [PartitionName(topic="t", partition=number) for number in (0, 1, 2)]
+    request = ElectPreferredLeadersRequest(partitions=names)
+    response = cluster.commit(elect_preferred_leaders(cluster.image, request))
+    assert list(response.moved) == []
+    assert [(each.partition.partition, each.error.code) for each in response.refused] == [
+        (0, "BROKER_NOT_AVAILABLE"),
+        (1, "BROKER_NOT_AVAILABLE"),
+    ]
+    assert "cancel that first" in response.refused[0].error.message
+    assert leaders(cluster) == [2, 2, 3]
+    drain(cluster, 1, cancel=True)
+    cluster.commit(elect_preferred_leaders(cluster.image, request))
+    assert leaders(cluster) == [1, 1, 3]
+
+
+def test_what_a_drained_broker_leads_for_want_of_another_is_no_refusal(cluster: SmallCluster) -> None:
+    cluster.set_partition(2, isr=[3])
+    assert drain(cluster, 3) == [2]
+    request = ElectPreferredLeadersRequest(partitions=[PartitionName(topic="t", partition=2)])
+    response = cluster.commit(elect_preferred_leaders(cluster.image, request))
+    assert (list(response.moved), list(response.refused)) == ([], [])
+
+
 def test_an_operator_may_move_all(cluster: SmallCluster) -> None:
     response = cluster.commit(elect_preferred_leaders(cluster.image, ElectPreferredLeadersRequest()))
     assert [name.partition for name in response.moved] == [0, 1]
