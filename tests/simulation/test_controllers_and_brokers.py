@@ -218,5 +218,10 @@ def test_a_voter_that_nobody_answers_for_is_refused_at_once() -> None:
         request = admin_pb2.AddVoterRequest(node_id=9, address="c9:9093")
         with pytest.raises(VoterChangeRefused, match="no controller answers at c9:9093"):
             await world.call("AddVoter", request)
+        # A broker's address is none of a controller.
+        [broker] = await _start_brokers(world, 1)
+        request = admin_pb2.AddVoterRequest(node_id=broker.broker_id, address=broker.address)
+        with pytest.raises(VoterChangeRefused, match=f"no controller answers at {broker.address}"):
+            await world.call("AddVoter", request)
 
     run_world(scenario)

@@ -17,6 +17,7 @@ __all__ = [
     "COUNT",
     "GROUP_NAME",
     "INT32_MAX",
+    "LOCAL_BROKERS",
     "MOVE_RATE",
     "NUMBER",
     "TEXT",
@@ -26,6 +27,8 @@ __all__ = [
 
 INT32_MAX: Final = (1 << 31) - 1
 
+#: of a cluster on this machine, each a process; who asks for more has mistyped
+LOCAL_BROKERS: Final = click.IntRange(1, 100)
 #: of something that the cluster numbers from 0: a node, a partition
 NUMBER: Final = click.IntRange(0, INT32_MAX)
 #: how many of something that the cluster counts

@@ -139,7 +139,8 @@ class QuorumAdministration:
         status = self._quorum.status
         try:
             identity = await self._ask(request.address, IDENTIFY, quorum_pb2.IdentifyRequest())
-        except TransportError as error:
+        except (TransportError, InvalidRequest) as error:
+            # The latter from whoever has no such method: a broker, or no node at all.
             raise VoterChangeRefused(
                 f"no controller answers at {request.address}: {error.message}; start node {request.node_id} "
                 "first, it joins without a vote",

@@ -50,6 +50,7 @@ def test_list_names_every_drill_with_what_it_shows_and_needs(capsys: Capsys) -> 
         ["run"],
         ["run", "leader-kill", "--agent", __file__, "--dir", "."],
         ["run", "leader-kill", "--dir", ".", "--brokers", "5"],
+        ["run", "leader-kill", "--brokers", "1000000"],
         ["run", "leader-kill", "--minutes", "-1"],
         ["check", "no-such-directory"],
     ],

@@ -100,10 +100,10 @@ def test_a_story_that_needs_more_brokers_does_not_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("bootstrap = ", "bootstraps = "), "bootstrap"),
+        (("bootstrap = ", "bootstraps = "), "it has no bootstrap"),
         (("stop = ", "slay = "), "slay: no such action"),
         (("start = ", "pause = "), "pause needs resume"),
-        (("[commands]", "[command]"), "command"),
+        (("[commands]", "[command]"), "command: no such key"),
         (('kind = "', "kind = "), "cannot be read"),
     ],
 )
@@ -112,6 +112,13 @@ def test_a_file_that_is_wrong_is_refused_with_the_key(
 ) -> None:
     with pytest.raises(InvalidConfig, match=message):
         _agent(tmp_path, _FILE.replace("%(log)s", "log").replace(*change))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidConfig, match="cannot be read"):
+        CommandAgent.from_file(str(path))
 
 
 @pytest.mark.parametrize("path", sorted(_EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)

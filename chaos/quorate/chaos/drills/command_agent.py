@@ -76,7 +76,7 @@ class CommandAgent:
         try:
             with open(path, "rb") as file:
                 document = tomllib.load(file)
-        except (OSError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise InvalidConfig(f"the agent file {path} cannot be read: {error}", path=path) from error
         try:
             return cls(
@@ -85,9 +85,11 @@ class CommandAgent:
                 nodes=[_node(each) for each in document["nodes"]],
                 commands=_commands(document),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            message = f"{path} is no agent file: {error.args[0] if error.args else error!r}"
+        except KeyError as error:
+            message = f"{path} is no agent file: it has no {error.args[0]} (examples/drill-agents have)"
             raise InvalidConfig(message, path=path) from error
+        except (TypeError, ValueError) as error:
+            raise InvalidConfig(f"{path} is no agent file: {error}", path=path) from error
 
     def what_is_missing_for(self, abilities: Collection[Ability]) -> str:
         actions = [action for action, ability in _ACTIONS.items() if ability in abilities]

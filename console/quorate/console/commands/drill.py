@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorate.console.option_types import FiniteRange
+from quorate.console.option_types import LOCAL_BROKERS, FiniteRange
 from quorate.console.option_values import settings_option
 from quorate.console.output import print_json, print_table
 from quorate.console.session import QuorateGroup, Session, pass_session
@@ -88,7 +88,10 @@ def check(session: Session, *, directory: str, live: bool) -> int:
     help="Use the local cluster in this folder, which `quorate up` runs; default: one made for the drill.",
 )
 @click.option(
-    "--brokers", type=click.IntRange(min=1), metavar="N", help="How many a cluster made for the drill has."
+    "--brokers",
+    type=LOCAL_BROKERS,
+    metavar="N",
+    help="How many a cluster made for the drill has.",
 )
 @click.option(
     "--network",

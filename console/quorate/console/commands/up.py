@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.core import ParameterSource
 
+from quorate.console.option_types import LOCAL_BROKERS
 from quorate.console.option_values import settings_option
 from quorate.console.session import LocalCommand, Session, pass_session
 from quorate.core.plain_structlog import import_plain_structlog
@@ -13,8 +14,6 @@ __all__ = ["up"]
 
 #: what a cluster that exists was made with, and keeps
 _LAYOUT_OPTIONS = ("controllers", "brokers", "combined", "port")
-#: each is a process; who asks for more has mistyped
-_BROKERS_MAX = 100
 
 
 @click.command(cls=LocalCommand)
@@ -28,7 +27,7 @@ _BROKERS_MAX = 100
 @click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True, metavar="N")
 @click.option(
     "--brokers",
-    type=click.IntRange(1, _BROKERS_MAX),
+    type=LOCAL_BROKERS,
     default=3,
     show_default=True,
     metavar="N",
