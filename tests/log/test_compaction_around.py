@@ -371,3 +371,35 @@ async def test_tools_show_compacted_segments() -> None:
     assert report.problems == []
     assert (report.records, report.batches, report.log_end_offset) == (3, 4, 30)
     assert [parse_header(batch).record_count for batch in split_batches(read_all(log.log))] == [0, 1, 1, 1]
+
+
+async def test_logs_are_maintained_while_one_is_compacted() -> None:
+    """Those others, and that one too: a pass goes on beside retention, new segments and recovery points."""
+    directory = await LogDirectory.open(make_context(SimDisk()), "/data", start=StartKind.CLEAN)
+    long = await directory.create(KEY, compacted_config(cleanup_policy=(CleanupPolicy.COMPACT,)))
+    short_config = compacted_config(cleanup_policy=(CleanupPolicy.DELETE,), retention_bytes=600)
+    short = await directory.create(KEY._replace(partition=PartitionId(1)), short_config)
+    for log in (long, short):
+        log.become_leader(LeaderEpoch(1))
+    for n in range(40):
+        long.append_as_leader(keyed((b"%d" % (n % 3), b"%d" % n)), leader_epoch=LeaderEpoch(1))
+    await long.checkpoint()
+    compaction = asyncio.create_task(
+        directory.compact(high_watermark_of=lambda _: Offset(40), on_damage=lambda *_: None)
+    )
+    rounds = 0
+    while not compaction.done():
+        for _ in range(20):
+            short.append_as_leader(keyed((A, b"x")), leader_epoch=LeaderEpoch(1))
+        long.append_as_leader(keyed((A, b"later")), leader_epoch=LeaderEpoch(1))
+        begins = short.log_start_offset
+        await directory.maintain(deletable_below=lambda _: short.log_end_offset, on_damage=lambda *_: None)
+        assert short.log_start_offset > begins
+        assert short.size_in_bytes <= 1200
+        rounds += 1
+        await asyncio.sleep(0)
+    await compaction
+    assert rounds > 1
+    assert long.first_dirty_offset > 30
+    assert latest_by_key(records_of(long)) == {b"0": b"39", b"1": b"37", b"2": b"38", A: b"later"}
+    assert await directory.close()

@@ -157,6 +157,8 @@ class Broker:
             BrokerMetrics(self._hosted, census),
             GroupMetrics(self._groups.coordinator, self._groups.lag_watch),
         )
+        #: a round of the maintenance has ended since the last pass of compaction began
+        self._maintained = asyncio.Event()
         #: set once the broker is not fenced any more
         self.is_ready = asyncio.Event()
         # From ``run`` on.
@@ -287,6 +289,7 @@ class Broker:
             tasks.create_task(self._removed_topics.run(), name="removed-topics")
             tasks.create_task(self._groups.run(), name="groups")
             tasks.create_task(self._maintain(), name="maintenance")
+            tasks.create_task(self._compact(), name="compaction")
             tasks.create_task(self._checkpoint_high_watermarks(), name="high-watermarks")
             tasks.create_task(self._advance_device_witness(), name="device-witness")
             await follower.wait_for_offset(registered.broker_epoch)
@@ -347,9 +350,20 @@ class Broker:
         while True:
             await self._clock.sleep(self._config.log_retention_check_interval_ms / 1000)
             await self._directory.logs.maintain(
-                deletable_below=self._replicas.expire,
-                high_watermark_of=self._replicas.high_watermark_of,
-                on_damage=self._replicas.found_damaged,
+                deletable_below=self._replicas.expire, on_damage=self._replicas.found_damaged
+            )
+            self._maintained.set()
+
+    async def _compact(self) -> NoReturn:
+        """After a round of the maintenance, which makes room, and beside the next ones: it may take long.
+
+        One pass over all logs at a time; rounds that go by meanwhile ask for one more, not for as many.
+        """
+        while True:
+            await self._maintained.wait()
+            self._maintained.clear()
+            await self._directory.logs.compact(
+                high_watermark_of=self._replicas.high_watermark_of, on_damage=self._replicas.found_damaged
             )
 
     async def _checkpoint_high_watermarks(self) -> NoReturn:

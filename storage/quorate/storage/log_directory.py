@@ -60,8 +60,9 @@ class LogDirectory:
         self._logs: dict[PartitionKey, PartitionLog] = {}
         #: logs that are here and could not be opened, and why
         self.failures: dict[PartitionKey, StorageError] = {}
-        #: logs whose last maintenance failed
+        #: logs whose last maintenance failed, and whose last compaction did
         self._neglected: set[PartitionKey] = set()
+        self._uncompacted: set[PartitionKey] = set()
 
     @classmethod
     async def open(cls, context: LogContext, path: str, *, start: StartKind) -> LogDirectory:
@@ -191,6 +192,7 @@ class LogDirectory:
             await partition_log.abandon()
         self.failures.pop(key, None)
         self._neglected.discard(key)
+        self._uncompacted.discard(key)
         disk, gone = self.context.disk, self._path_of(key) + _GONE_SUFFIX
         try:
             if disk.exists(gone):
@@ -226,24 +228,31 @@ class LogDirectory:
         self,
         *,
         deletable_below: Callable[[PartitionKey], Offset],
-        high_watermark_of: Callable[[PartitionKey], Offset],
         on_damage: Callable[[PartitionKey, LogDamaged], None],
     ) -> None:
-        """What has to be done now and then: retention, old segments, recovery points, compaction.
+        """What has to be done now and then, and soon: retention, old segments, recovery points.
 
         ``on_damage``: called once for each log that this finds damaged.
         """
-        sound: list[PartitionKey] = []
         for key, partition_log in self:
-            if await self._try_to(self._tidy, key, partition_log, deletable_below, on_damage):
-                sound.append(key)
-        # Of all logs after that: it may take long, and on a full disk the rest is what makes room.
-        for key in sound:
-            kept_log = self._logs.get(key)
-            if kept_log is None or await self._try_to(
-                self._compact, key, kept_log, high_watermark_of, on_damage
-            ):
-                self._neglected.discard(key)
+            await self._try_to(self._tidy, key, partition_log, deletable_below, on_damage, self._neglected)
+
+    async def compact(
+        self,
+        *,
+        high_watermark_of: Callable[[PartitionKey], Offset],
+        on_damage: Callable[[PartitionKey, LogDamaged], None],
+    ) -> None:
+        """One pass over every log that is due; of one log at a time, so that memory for keys is needed once.
+
+        It may take hours, and ``maintain`` goes on beside it: that is what makes room on a disk. A log that
+        could not be maintained is left out.
+        """
+        for key, partition_log in self:
+            if key not in self._neglected:
+                await self._try_to(
+                    self._compact, key, partition_log, high_watermark_of, on_damage, self._uncompacted
+                )
 
     async def _try_to(
         self,
@@ -252,21 +261,24 @@ class LogDirectory:
         partition_log: PartitionLog,
         below: Callable[[PartitionKey], Offset],
         on_damage: Callable[[PartitionKey, LogDamaged], None],
-    ) -> bool:
+        failed: set[PartitionKey],
+    ) -> None:
         """Up to where the replica may. One log's trouble is no reason to neglect the others."""
-        if partition_log.damage is not None or key not in self._logs:
-            return False
+        if partition_log.damage is not None or self._logs.get(key) is not partition_log:
+            return
         try:
             await work(partition_log, below(key))
         except StorageError as error:
+            if self._logs.get(key) is not partition_log:
+                return
             # Said once, not every time.
-            if key not in self._neglected and key in self._logs:
+            if key not in failed:
                 log.error("maintenance_failed", path=partition_log.directory, error=str(error))
-            self._neglected.add(key)
+            failed.add(key)
             if isinstance(error, LogDamaged):
                 on_damage(key, error)
-            return False
-        return True
+        else:
+            failed.discard(key)
 
     @staticmethod
     async def _tidy(partition_log: PartitionLog, below: Offset) -> None:

@@ -296,6 +296,5 @@ class LogHarness:
 
 async def maintain(directory: LogDirectory, *, below: Offset) -> None:
     """As a broker does whose replicas may all be shortened up to there."""
-    await directory.maintain(
-        deletable_below=lambda _: below, high_watermark_of=lambda _: below, on_damage=lambda *_: None
-    )
+    await directory.maintain(deletable_below=lambda _: below, on_damage=lambda *_: None)
+    await directory.compact(high_watermark_of=lambda _: below, on_damage=lambda *_: None)
