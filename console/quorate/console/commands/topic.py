@@ -29,7 +29,9 @@ def topic() -> None:
 @topic.command()
 @click.argument("name")
 @click.option("--partitions", type=COUNT, help="How many; else the broker's num.partitions.")
-@click.option("--replication-factor", type=COUNT, help="Copies of each partition; default: the cluster's, 3 as a rule.")
+@click.option(
+    "--replication-factor", type=COUNT, help="Copies of each partition; default: the cluster's, 3 as a rule."
+)
 @click.option(
     "--config", "configs", metavar="KEY=VALUE", multiple=True, help="A topic setting; may be repeated."
 )
