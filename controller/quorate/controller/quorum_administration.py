@@ -9,12 +9,21 @@ from google.protobuf.message import Message
 
 from quorate.controller.active import ActiveController
 from quorate.controller.cluster_description import describe_cluster
+from quorate.controller.decision import Decision
 from quorate.controller.features import SupportedLevels, update_feature_level
 from quorate.core.clock import Clock
 from quorate.core.ids import BrokerId
 from quorate.core.transport import Method, Transport, call_once, method_of
-from quorate.errors import ControllerMoved, InvalidRequest, QuorateError, TransportError, VoterChangeRefused
+from quorate.errors import (
+    ControllerMoved,
+    InvalidRequest,
+    QuorateError,
+    TransportError,
+    UnsupportedFeatureLevel,
+    VoterChangeRefused,
+)
 from quorate.metadata.digest import digest_to_bytes
+from quorate.metadata.image import MetadataImage
 from quorate.metadata.publisher import MetadataPublisher
 from quorate.metadata.raft.founding_driver import IDENTIFY
 from quorate.metadata.raft.progress import FollowerProgress, ProgressState
@@ -224,9 +233,17 @@ class QuorumAdministration:
             SupportedLevels(f"voter {voter.key.node_id}", image.feature_level_min, image.feature_level_max)
             for voter, image in zip(others, images, strict=True)
         ]
-        return await self._active.change(
-            lambda image, _offset: update_feature_level(image, request, voters=levels)
-        )
+
+        def decide(image: MetadataImage, _offset: int) -> Decision[admin_pb2.UpdateFeatureLevelResponse]:
+            if self._quorum.status.voters != status.voters:
+                # Whoever has joined was not asked, and would have to stop at a record that it cannot read.
+                raise UnsupportedFeatureLevel(
+                    "the voters changed while they were asked what they run on; ask again",
+                    feature_level=image.feature_level,
+                )
+            return update_feature_level(image, request, voters=levels)
+
+        return await self._active.change(decide)
 
 
 def _state(progress: FollowerProgress) -> str:

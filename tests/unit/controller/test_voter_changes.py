@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.controller.decision import Decision
 from quorate.controller.quorum_administration import QuorumAdministration
-from quorate.errors import ControllerMoved, NotController
+from quorate.errors import ControllerMoved, NotController, UnsupportedFeatureLevel
+from quorate.metadata.image import EMPTY_IMAGE, MetadataImage
 from quorate.metadata.raft.ready import Role
 from quorate.metadata.raft.voters import DirectoryId, NodeId, Voter, VoterKey, Voters
-from quorate.v1 import admin_pb2
+from quorate.v1 import admin_pb2, controller_pb2
+
+T = TypeVar("T")
 
 
 def _voters(*node_ids: int) -> Voters:
@@ -46,6 +51,9 @@ class _Quorum:
     async def remove_voter(self, key: VoterKey) -> None:
         self.removed.append(key)
         self.status.voters = self.status.committed_voters = self.status.voters.without(key)
+
+    async def change(self, decide: Callable[[MetadataImage, int], Decision[T]]) -> T:
+        return decide(EMPTY_IMAGE, 1).response
 
     async def confirm(self) -> None:
         if not self.is_leader:
@@ -94,5 +102,31 @@ def test_who_does_not_lead_answers_no_voter_change() -> None:
             await administration.remove_voter(admin_pb2.RemoveVoterRequest(node_id=3))
         with pytest.raises(NotController):
             await administration.add_voter(admin_pb2.AddVoterRequest(node_id=2, address="c2:1"))
+
+    run_simulation(scenario, seed=1)
+
+
+@pytest.mark.parametrize("joined_meanwhile", [False, True])
+def test_a_level_is_not_raised_for_voters_that_were_not_asked(
+    monkeypatch: pytest.MonkeyPatch, joined_meanwhile: bool
+) -> None:
+    async def scenario(simulation: Simulation) -> None:
+        quorum = _Quorum(_Status(voters=_voters(1, 2), committed_voters=_voters(1, 2)))
+
+        async def ask(_self: object, address: str, *_: object) -> controller_pb2.DescribeImageResponse:
+            assert address == "c2:1"
+            if joined_meanwhile:
+                quorum.status.voters = quorum.status.committed_voters = _voters(1, 2, 3)
+            return controller_pb2.DescribeImageResponse(feature_level_min=1, feature_level_max=1)
+
+        monkeypatch.setattr(QuorumAdministration, "_ask", ask)
+        update = _administration(simulation, quorum).update_feature_level(
+            admin_pb2.UpdateFeatureLevelRequest(level=1)
+        )
+        if joined_meanwhile:
+            with pytest.raises(UnsupportedFeatureLevel, match="ask again"):
+                await update
+        else:
+            assert (await update).level == 1
 
     run_simulation(scenario, seed=1)
