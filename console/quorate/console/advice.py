@@ -53,7 +53,7 @@ _ADVICE: Final = {
         "set the sender's clock, or the topic's message.timestamp.before.max.ms and .after.max.ms"
     ),
     "INVALID_TOPIC": "correct what the message names; `quorate topic describe` shows a topic as it is",
-    "INVALID_UPDATE_VERSION": "look at what is there now (`quorate topic describe`) and try again",
+    "INVALID_UPDATE_VERSION": "look at what is there now (`describe` it) and try again",
     "JOB_FAILED": "what was committed stays: correct what the message names, and start the job again",
     "LOG_DAMAGED": "run `quorate log verify` on the node's data directory; keep the files",
     "LOG_TRUNCATED": "records that were read are gone; decide where to go on, then seek there",

@@ -25,6 +25,8 @@ from quorate.errors import (
     FencedMemberEpoch,
     GroupNotEmpty,
     GroupNotFound,
+    InvalidRequest,
+    InvalidUpdateVersion,
     NotCoordinator,
     QuorateError,
     StaleMemberEpoch,
@@ -69,6 +71,8 @@ class FakeGroup:
         self.epoch = 0
         self.members: dict[str, FakeMember] = {}
         self.offsets: dict[tuple[str, int], Committed] = {}
+        #: the revision that each offset was committed in
+        self.committed_in: dict[tuple[str, int], int] = {}
         self.changed = asyncio.Event()
 
     def tell(self) -> None:
@@ -134,6 +138,8 @@ class GroupState(FakeState):
 
     def start_groups(self) -> None:
         self.groups: dict[str, FakeGroup] = {}
+        #: counts changes of offsets
+        self.revision = 1
         self.coordinator: int | None = 1
         self.is_loading = False
         #: errors for the next calls, by method
@@ -177,7 +183,18 @@ class GroupState(FakeState):
     ) -> None:
         """By an earlier life of the group."""
         key = self.topics[topic].topic_id, partition
-        self.group().offsets[key] = Committed(offset, leader_epoch, "")
+        self.put(self.group(), key, Committed(offset, leader_epoch, ""))
+
+    def put(self, group: FakeGroup, key: tuple[str, int], committed: Committed) -> None:
+        group.offsets[key] = committed
+        self.revision += 1
+        group.committed_in[key] = self.revision
+
+    def has_changed(self, group: FakeGroup, key: tuple[str, int], revision: str) -> bool:
+        """Since then. Whoever is no member has to name one."""
+        if not revision:
+            raise InvalidRequest("revision is missing")
+        return key in group.offsets and group.committed_in[key] > int(revision)
 
 
 class GroupCluster(FakeCluster, GroupState):
@@ -419,14 +436,20 @@ class FakeCoordinator:
         response = group_pb2.CommitOffsetsResponse()
         for offset in request.offsets:
             result = response.results.add(topic_id=offset.topic_id, partition=offset.partition)
+            epoch = offset.leader_epoch if offset.HasField("leader_epoch") else None
+            committed = Committed(offset.offset, epoch, offset.metadata)
+            key = offset.topic_id, offset.partition
             try:
                 self._check_commit(member, request.member_epoch, offset)
+                if member is None and self._state.has_changed(group, key, request.revision):
+                    if group.offsets[key] == committed:
+                        continue
+                    raise InvalidUpdateVersion("others have committed")
             except QuorateError as error:
                 result.error.CopyFrom(detail_from_error(error))
                 continue
-            epoch = offset.leader_epoch if offset.HasField("leader_epoch") else None
-            key = offset.topic_id, offset.partition
-            group.offsets[key] = Committed(offset.offset, epoch, offset.metadata)
+            self._state.put(group, key, committed)
+        response.revision = str(self._state.revision)
         return response
 
     def _check_commit(self, member: FakeMember | None, epoch: int, offset: group_pb2.OffsetToCommit) -> None:
@@ -450,7 +473,7 @@ class FakeCoordinator:
             if request.member_epoch != member.epoch:
                 raise StaleMemberEpoch("another epoch")
         wanted = [(each.topic_id, n) for each in request.partitions for n in each.partitions]
-        response = group_pb2.FetchOffsetsResponse()
+        response = group_pb2.FetchOffsetsResponse(revision=str(self._state.revision))
         for topic_id, partition in wanted or sorted(group.offsets):
             entry = response.offsets.add(topic_id=topic_id, partition=partition)
             found = group.offsets.get((topic_id, partition))
@@ -494,6 +517,7 @@ class FakeCoordinator:
                 continue
             described.state = group_pb2.GROUP_STATE_STABLE if group.members else group_pb2.GROUP_STATE_EMPTY
             described.group_epoch = group.epoch
+            described.revision = str(self._state.revision)
             for member_id, member in sorted(group.members.items()):
                 entry = described.members.add(member_id=member_id, member_epoch=member.epoch)
                 entry.subscription.CopyFrom(member.subscription)
@@ -508,12 +532,17 @@ class FakeCoordinator:
         self, request: group_pb2.DeleteGroupsRequest, call: Call
     ) -> group_pb2.DeleteGroupsResponse:
         response = group_pb2.DeleteGroupsResponse()
-        for name in request.groups:
+        for name, revision in zip(request.groups, request.revisions, strict=True):
             result = response.results.add(group=name)
             try:
                 self._check()
-                if self._existing(name).members:
+                group = self._state.groups.get(name)
+                if group is None:
+                    continue
+                if group.members:
                     raise GroupNotEmpty("it has members", group=name)
+                if any(self._state.has_changed(group, key, revision) for key in group.offsets):
+                    raise InvalidUpdateVersion("others have committed")
                 del self._state.groups[name]
             except QuorateError as error:
                 result.error.CopyFrom(detail_from_error(error))
@@ -526,8 +555,11 @@ class FakeCoordinator:
         response = group_pb2.DeleteOffsetsResponse()
         for each in request.partitions:
             for number in each.partitions:
-                group.offsets.pop((each.topic_id, number), None)
-                response.results.add(topic_id=each.topic_id, partition=number)
+                result = response.results.add(topic_id=each.topic_id, partition=number)
+                if self._state.has_changed(group, (each.topic_id, number), request.revision):
+                    result.error.CopyFrom(detail_from_error(InvalidUpdateVersion("others have committed")))
+                else:
+                    group.offsets.pop((each.topic_id, number), None)
         return response
 
     def _existing(self, name: str) -> FakeGroup:

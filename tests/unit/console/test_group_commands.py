@@ -84,6 +84,7 @@ def described(
         members=members,
         progress=progress,
         coordinator=2,
+        revision="4.7",
     )
 
 

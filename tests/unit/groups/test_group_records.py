@@ -22,6 +22,7 @@ from quorate.broker.groups.records import (
     offset_record,
     partition_of_group,
 )
+from quorate.broker.groups.revisions import BEFORE_ALL
 from quorate.chaos.models.groups.group_model import GroupModel
 from quorate.chaos.models.groups.group_world import (
     GROUP,
@@ -155,7 +156,7 @@ def test_any_bytes_are_a_record_or_an_error_and_can_be_applied(key: bytes, value
     except LogDamaged:
         return
     if record is not None:
-        Groups().apply(record)
+        Groups().apply(record, BEFORE_ALL)
 
 
 # -- where groups are
@@ -174,22 +175,22 @@ def test_a_group_is_in_the_same_partition_for_ever() -> None:
 def test_a_group_without_anything_left_is_gone() -> None:
     groups = Groups()
     member = MemberValue(member_epoch=1, previous_member_epoch=1)
-    groups.apply(offset_record("g", _PARTITION, OffsetValue(offset=1)))
-    groups.apply(member_record("g", "m", member))
-    groups.apply(group_record("g", GroupValue(group_epoch=1, assignment_epoch=1)))
-    groups.apply(member_record("g", "m", None))
-    groups.apply(group_record("g", None))
+    groups.apply(offset_record("g", _PARTITION, OffsetValue(offset=1)), BEFORE_ALL)
+    groups.apply(member_record("g", "m", member), BEFORE_ALL)
+    groups.apply(group_record("g", GroupValue(group_epoch=1, assignment_epoch=1)), BEFORE_ALL)
+    groups.apply(member_record("g", "m", None), BEFORE_ALL)
+    groups.apply(group_record("g", None), BEFORE_ALL)
     assert list(groups) == ["g"]
-    groups.apply(offset_record("g", _PARTITION, None))
+    groups.apply(offset_record("g", _PARTITION, None), BEFORE_ALL)
     assert list(groups) == []
-    groups.apply(offset_record("g", _PARTITION, None))
+    groups.apply(offset_record("g", _PARTITION, None), BEFORE_ALL)
     assert len(groups) == 0
 
 
 def test_groups_are_told_in_the_order_of_their_names() -> None:
     groups = Groups()
     for name in ("b", "c", "a"):
-        groups.apply(offset_record(name, _PARTITION, OffsetValue(offset=1)))
+        groups.apply(offset_record(name, _PARTITION, OffsetValue(offset=1)), BEFORE_ALL)
     assert list(groups) == ["a", "b", "c"]
 
 
@@ -219,7 +220,7 @@ def test_the_invariants_notice_what_no_decision_would_write() -> None:
         fields = {
             field.name: getattr(a, field.name) for field in dataclasses.fields(a) if field.init
         } | change
-        groups.apply(member_record(GROUP, "a", Member(**fields).to_value()))
+        groups.apply(member_record(GROUP, "a", Member(**fields).to_value()), BEFORE_ALL)
         with pytest.raises(AssertionError):
             validate(groups[GROUP])
     assert group_contents(world.group) == group_contents(replayed(world.log)[GROUP])

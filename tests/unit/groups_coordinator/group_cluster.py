@@ -35,6 +35,8 @@ from quorate.v1.group_pb2 import (
 
 METHODS: Final = methods_of(group_pb2.DESCRIPTOR.services_by_name["GroupService"])
 GROUP: Final = "g"
+#: a revision after all others: for tests that are about something else
+EVERYTHING_SEEN: Final = "1000000.0"
 
 T = TypeVar("T")
 
@@ -136,13 +138,17 @@ class GroupClient:
 
 
 def commit_request(
-    offsets: dict[TopicIdPartition, int], *, group: str = GROUP, **fields: Any
+    offsets: dict[TopicIdPartition, int],
+    *,
+    group: str = GROUP,
+    revision: str = EVERYTHING_SEEN,
+    **fields: Any,
 ) -> CommitOffsetsRequest:
     entries = [
         OffsetToCommit(topic_id=each.topic_id, partition=each.partition, offset=offset)
         for each, offset in offsets.items()
     ]
-    return CommitOffsetsRequest(group=group, offsets=entries, **fields)
+    return CommitOffsetsRequest(group=group, offsets=entries, revision=revision, **fields)
 
 
 def offsets_in(response: group_pb2.FetchOffsetsResponse) -> dict[TopicIdPartition, int]:

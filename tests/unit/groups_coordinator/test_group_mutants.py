@@ -18,6 +18,7 @@ from quorate.broker.groups.heartbeats import Heartbeat, Heartbeats
 from quorate.broker.groups.member_clocks import MemberClocks, MemberKey, Overdue
 from quorate.broker.groups.offsets_topic import OffsetsTopic
 from quorate.broker.groups.records import decode_record
+from quorate.broker.groups.revisions import BEFORE_ALL
 from quorate.broker.groups.shard import GroupShard
 from quorate.broker.groups.upkeep import GroupUpkeep
 from quorate.broker.handlers import appending
@@ -117,7 +118,7 @@ def what_is_refused_is_applied_all_the_same(patch: Patch) -> None:
 
     def apply_first(self: GroupShard, records: Any) -> None:
         for record in records:
-            self.groups.apply(record)
+            self.groups.apply(record, BEFORE_ALL)
         carry_out(self, records)
 
     patch.setattr(GroupShard, "carry_out", apply_first)

@@ -12,11 +12,14 @@ from quorate.core.ids import TopicName
 from quorate.v1.group_pb2 import (
     DeleteGroupsRequest,
     DeleteOffsetsRequest,
+    DescribeGroupsRequest,
     FetchOffsetsRequest,
     FindCoordinatorsRequest,
+    ListGroupsRequest,
     TopicPartitions,
 )
 from tests.unit.broker.broker_harness import SECOND, SELF
+from tests.unit.groups_coordinator.group_cluster import EVERYTHING_SEEN
 from tests.unit.groups_coordinator.group_world import (
     GROUP,
     GroupWorld,
@@ -278,17 +281,26 @@ def test_groups_are_deleted_when_nobody_is_in_them() -> None:
         await world.start()
         told = await world.join("a")
         await world.commit({world.at(0): 3}, member_id="a", member_epoch=told.member_epoch)
-        request = DeleteGroupsRequest(groups=[GROUP, "none"])
+        request = DeleteGroupsRequest(groups=[GROUP, "none"], revisions=[EVERYTHING_SEEN, EVERYTHING_SEEN])
         results = (await world.ask("DeleteGroups", request)).results
-        assert [each.error.code for each in results] == ["NON_EMPTY_GROUP", "GROUP_ID_NOT_FOUND"]
+        assert [each.error.code for each in results] == ["NON_EMPTY_GROUP", ""]
+        request = DeleteGroupsRequest(groups=[GROUP])
+        [result] = (await world.ask("DeleteGroups", request)).results
+        assert result.error.code == "INVALID_REQUEST", "nobody says what it is based on"
         await world.ask("GroupHeartbeat", beat("a", told, member_epoch=-1))
         assert await world.fetch_offsets() == {world.at(0): 3}
-        [result] = (await world.ask("DeleteGroups", DeleteGroupsRequest(groups=[GROUP]))).results
+        described = (await world.ask("DescribeGroups", DescribeGroupsRequest(groups=[GROUP]))).groups[0]
+        request = DeleteGroupsRequest(groups=[GROUP], revisions=[described.revision])
+        [result] = (await world.ask("DeleteGroups", request)).results
         assert not result.HasField("error")
         assert await world.fetch_offsets() == {}
-        world.lead(SELF)
-        await settle()
-        assert GROUP not in world.shard().groups
+        for _ in range(2):
+            assert not (await world.ask("ListGroups", ListGroupsRequest())).groups
+            described = (await world.ask("DescribeGroups", DescribeGroupsRequest(groups=[GROUP]))).groups[0]
+            assert described.error.code == "GROUP_ID_NOT_FOUND"
+            assert world.shard().groups[GROUP].group_epoch, "its epochs are remembered"
+            world.lead(SELF)
+            await settle()
 
     simulate(scenario)
 
@@ -306,6 +318,7 @@ def test_offsets_are_deleted_where_nobody_reads() -> None:
                 TopicPartitions(topic_id=world.topic_id("t"), partitions=[0]),
                 TopicPartitions(topic_id=world.topic_id("u"), partitions=[0]),
             ],
+            revision=EVERYTHING_SEEN,
         )
         results = (await world.ask("DeleteOffsets", request)).results
         assert [(each.topic, each.error.code) for each in results] == [("t", "NON_EMPTY_GROUP"), ("u", "")]

@@ -87,6 +87,8 @@ class GroupDescriptions:
         try:
             found = self._coordinator.find(name)
             group = found.shard.groups.get(name)
+            if group is not None and group.is_deleted:
+                group = None
             progress: list[Progress] = []
             if group is not None:
                 progress = self._progress_of(group)
@@ -101,6 +103,7 @@ class GroupDescriptions:
         return _Described(description, found, progress)
 
     def _fill_in(self, description: GroupDescription, group: Group, found: Coordinated) -> None:
+        description.revision = str(found.shard.revision)
         description.state = group.state
         description.group_epoch = group.group_epoch
         description.assignment_epoch = group.assignment_epoch
@@ -147,7 +150,8 @@ def _listings(found: Coordinated) -> Iterator[GroupListing]:
     groups = found.shard.groups
     for name in groups:
         group = groups[name]
-        yield GroupListing(group=name, state=group.state, members=len(group.members))
+        if not group.is_deleted:
+            yield GroupListing(group=name, state=group.state, members=len(group.members))
 
 
 def _progress_in(group: Group, partition: TopicIdPartition, topic: str | None) -> GroupProgress:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.records import GroupRecord, TopicIdPartition, partition_of
+from quorate.broker.groups.revisions import BEFORE_ALL, Revision
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs, TopicName
 from quorate.v1.group_pb2 import (
     GROUP_STATE_EMPTY,
@@ -41,6 +42,8 @@ class GroupOffset(NamedTuple):
     member_id: str
     #: how the member numbered its request; 0: not at all
     commit_number: int
+    #: where in the log
+    written_at: Revision
 
 
 class Group:
@@ -48,10 +51,13 @@ class Group:
 
     __slots__ = (
         "_holders",
+        "_is_marked_deleted",
         "_members",
         "_offsets",
         "_target_owners",
         "assignment_epoch",
+        "changed_at",
+        "departure_epoch",
         "empty_since_ms",
         "group_epoch",
         "name",
@@ -63,8 +69,13 @@ class Group:
         self.group_epoch = 0
         #: the group epoch for which targets were computed last
         self.assignment_epoch = 0
+        #: the group epoch in which a member has gone for good last; 0: none has
+        self.departure_epoch = 0
         #: when the last member left; 0: it has members, or never had one
         self.empty_since_ms = TimestampMs(0)
+        #: where in the log something came to it last: a member, an offset, an epoch
+        self.changed_at = BEFORE_ALL
+        self._is_marked_deleted = False
         self._members: dict[str, Member] = {}
         self._offsets: dict[TopicIdPartition, GroupOffset] = {}
         #: the member that may be reading a partition
@@ -114,9 +125,16 @@ class Group:
         """Nothing says that it exists."""
         return not self.group_epoch and not self._members and not self._offsets
 
-    def apply(self, record: GroupRecord) -> None:
+    @property
+    def is_deleted(self) -> bool:
+        """For everybody but its former members: its epochs are remembered, and nothing else is there."""
+        return self._is_marked_deleted and not self._members and not self._offsets
+
+    def apply(self, record: GroupRecord, written_at: Revision) -> None:
         """For ``Groups``, which knows when the group is gone."""
         key, value = record
+        if value is not None:
+            self.changed_at = max(self.changed_at, written_at)
         kind = key.WhichOneof("about")
         if kind == "is_group":
             assert value is None or isinstance(value, GroupValue)
@@ -126,13 +144,15 @@ class Group:
             self._set_member(key.member_id, value)
         elif kind == "offset":
             assert value is None or isinstance(value, OffsetValue)
-            self._set_offset(partition_of(key.offset), value)
+            self._set_offset(partition_of(key.offset), value, written_at)
 
     def _set_group(self, value: GroupValue | None) -> None:
         value = value or GroupValue()
         self.group_epoch = value.group_epoch
         self.assignment_epoch = value.assignment_epoch
+        self.departure_epoch = value.departure_epoch
         self.empty_since_ms = TimestampMs(value.empty_since_ms)
+        self._is_marked_deleted = value.is_deleted
 
     def _set_member(self, member_id: str, value: MemberValue | None) -> None:
         former = self._members.pop(member_id, None)
@@ -146,7 +166,9 @@ class Group:
             self._holders.update(dict.fromkeys(member.revoking, member_id))
             self._target_owners.update(dict.fromkeys(member.target, member_id))
 
-    def _set_offset(self, partition: TopicIdPartition, value: OffsetValue | None) -> None:
+    def _set_offset(
+        self, partition: TopicIdPartition, value: OffsetValue | None, written_at: Revision
+    ) -> None:
         if value is None:
             self._offsets.pop(partition, None)
             return
@@ -158,6 +180,7 @@ class Group:
             TopicName(value.topic),
             value.member_id,
             value.commit_number,
+            written_at,
         )
 
 
@@ -175,6 +198,9 @@ class Groups(Mapping[str, Group]):
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
+        #: where in the log an offset was removed last, of whichever group: of one that is not there any more,
+        #: nothing else tells that it has ever been
+        self.forgotten_at = BEFORE_ALL
 
     def __getitem__(self, name: str) -> Group:
         return self._groups[name]
@@ -186,11 +212,14 @@ class Groups(Mapping[str, Group]):
     def __len__(self) -> int:
         return len(self._groups)
 
-    def apply(self, record: GroupRecord) -> None:
+    def apply(self, record: GroupRecord, written_at: Revision) -> None:
+        """``written_at``: the record's place in the log."""
         name = record.key.group
+        if record.value is None and record.key.WhichOneof("about") == "offset":
+            self.forgotten_at = max(self.forgotten_at, written_at)
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name)
-        group.apply(record)
+        group.apply(record, written_at)
         if group.is_gone:
             del self._groups[name]

@@ -166,7 +166,7 @@ class LagWatch:
         for shard in self._coordinator.loaded():
             for name in shard.groups:
                 group = shard.groups.get(name)
-                if group is not None:
+                if group is not None and not group.is_deleted:
                     yield shard, group
 
     def _find(self, group: Group) -> _Found:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.broker.groups.group import Groups
 from quorate.broker.groups.records import decode_record
+from quorate.broker.groups.revisions import Revision
 from quorate.broker.replica.leadership import Leadership
 from quorate.core.ids import Offset
 from quorate.core.records import Record, decode_batch, parse_header, split_batches
@@ -31,45 +32,53 @@ _SLICE_BYTES: Final = 256 << 10
 _RECORDS_PER_TURN: Final = 256
 
 
+class _InEpoch(NamedTuple):
+    record: Record
+    #: in which it was appended
+    leader_epoch: int
+
+
 async def load(leadership: Leadership, end_offset: Offset) -> Groups:
     """Everything below ``end_offset``. Raises what the leadership does when it is over, or cannot be read."""
     groups = Groups()
     latest = await _latest_records(leadership, end_offset)
-    for count, record in enumerate(latest.values(), start=1):
+    for count, (record, leader_epoch) in enumerate(latest.values(), start=1):
         try:
             decoded = decode_record(record.key or b"", record.value)
         except StorageError as error:
             raise _unreadable(Offset(record.offset), error) from error
         if decoded is not None:
-            groups.apply(decoded)
+            groups.apply(decoded, Revision(leader_epoch, record.offset))
         if count % _RECORDS_PER_TURN == 0:
             await asyncio.sleep(0)
+    # What was removed before may have left no trace: it counts as removed just now.
+    groups.forgotten_at = Revision(leadership.epoch, end_offset - 1)
     return groups
 
 
-async def _latest_records(leadership: Leadership, end_offset: Offset) -> dict[bytes, Record]:
+async def _latest_records(leadership: Leadership, end_offset: Offset) -> dict[bytes, _InEpoch]:
     """Of each key, in their order in the log: what compaction would leave of it.
 
     A key that is written every second has thousands of records between two compactions. Only the last one
     is understood, which costs ten times what it costs to pass over it.
     """
-    latest: dict[bytes, Record] = {}
+    latest: dict[bytes, _InEpoch] = {}
     async for batch in _batches(leadership, end_offset):
-        base_offset = parse_header(batch).base_offset
+        header = parse_header(batch)
         try:
             records = decode_batch(batch)
         except QuorateError as error:
-            raise _unreadable(Offset(base_offset), error) from error
-        _take_over(latest, records)
+            raise _unreadable(Offset(header.base_offset), error) from error
+        _take_over(latest, records, header.leader_epoch)
     return latest
 
 
-def _take_over(latest: dict[bytes, Record], records: Sequence[Record]) -> None:
+def _take_over(latest: dict[bytes, _InEpoch], records: Sequence[Record], leader_epoch: int) -> None:
     for record in records:
         key = record.key or b""
         latest.pop(key, None)
         if record.value is not None:
-            latest[key] = record
+            latest[key] = _InEpoch(record, leader_epoch)
 
 
 async def _batches(leadership: Leadership, end_offset: Offset) -> AsyncIterator[memoryview]:

@@ -15,6 +15,7 @@ from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.ends import Ends
 from quorate.broker.groups.group import Group, GroupOffset
 from quorate.broker.groups.records import TopicIdPartition, named_partitions, partition_of
+from quorate.broker.groups.revisions import Revision
 from quorate.core.ids import Offset
 from quorate.errors import QuorateError
 from quorate.rpc.error_detail import detail_from_error
@@ -60,7 +61,8 @@ class OffsetCalls:
                 shard.carry_out(decision.records)
             partitions = [partition_of(entry) for entry in request.offsets]
             results = self._results(partitions, decision.errors)
-        return CommitOffsetsResponse(results=results)
+            revision = str(shard.revision)
+        return CommitOffsetsResponse(results=results, revision=revision)
 
     async def _find_beyond(self, request: CommitOffsetsRequest) -> dict[int, QuorateError]:
         """Offsets that their partitions do not reach, by their place in the request."""
@@ -88,7 +90,8 @@ class OffsetCalls:
         async with shard.answering():
             offset_decisions.check_fetch(shard.groups, request)
             offsets = list(self._committed(shard.groups.get(request.group), request))
-        return FetchOffsetsResponse(offsets=offsets)
+            revision = str(shard.revision)
+        return FetchOffsetsResponse(offsets=offsets, revision=revision)
 
     def _committed(self, group: Group | None, request: FetchOffsetsRequest) -> Iterable[CommittedOffset]:
         offsets = {} if group is None else group.offsets
@@ -113,19 +116,23 @@ class OffsetCalls:
 
     async def delete_offsets(self, request: DeleteOffsetsRequest) -> DeleteOffsetsResponse:
         shard = self._coordinator.find(request.group).shard
+        seen = Revision.parse(request.revision, group=request.group)
         async with shard.answering():
             decision = offset_decisions.delete_offsets(
-                shard.groups, request.group, request.partitions, topics=self._context.topics
+                shard.groups, request.group, request.partitions, topics=self._context.topics, seen=seen
             )
             shard.carry_out(decision.records)
             results = self._results(named_partitions(request.partitions), decision.errors)
         return DeleteOffsetsResponse(results=results)
 
-    async def delete_group(self, group: str) -> DeleteGroupResult:
+    async def delete_group(self, group: str, revision: str) -> DeleteGroupResult:
+        """``revision``: as the request names it."""
         try:
             shard = self._coordinator.find(group).shard
+            seen = Revision.parse(revision, group=group)
             async with shard.answering():
-                shard.carry_out(offset_decisions.delete_group(shard.groups, group))
+                now_ms = self._context.retention_time.stamp_ms()
+                shard.carry_out(offset_decisions.delete_group(shard.groups, group, seen=seen, now_ms=now_ms))
         except QuorateError as error:
             return DeleteGroupResult(group=group, error=detail_from_error(error))
         return DeleteGroupResult(group=group)

@@ -14,7 +14,10 @@ up on a request sends another; if the first one was merely slow, it comes last, 
 was told is committed. So members number their requests.
 
 Somebody without a member id, a tool or an application that assigns partitions by itself, may commit while
-the group has no members.
+the group has no members. There is no one whose epochs or numbers could be compared, so such a commit, and
+every deletion, is one of offsets that somebody has *seen*: it names their revision, and what has changed
+since stays as it is (``revisions``). It is answered as done where what it wants is so, which it is when it
+was carried out and its answer lost.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from quorate.broker.groups.group import Group, Groups
+from quorate.broker.groups.group import Group, GroupOffset, Groups
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.membership import known_member
 from quorate.broker.groups.records import (
@@ -35,14 +38,15 @@ from quorate.broker.groups.records import (
     partitions_of,
 )
 from quorate.broker.groups.requests import check_new_group_name
+from quorate.broker.groups.revisions import Revision
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import TopicCatalog
 from quorate.errors import (
     CommitOvertaken,
     FencedMemberEpoch,
     GroupNotEmpty,
-    GroupNotFound,
     InvalidRequest,
+    InvalidUpdateVersion,
     QuorateError,
     StaleMemberEpoch,
     UnknownMember,
@@ -54,7 +58,7 @@ from quorate.v1.group_pb2 import (
     OffsetToCommit,
     TopicPartitions,
 )
-from quorate.v1.group_records_pb2 import OffsetValue
+from quorate.v1.group_records_pb2 import GroupValue, OffsetValue
 
 __all__ = [
     "OffsetsDecision",
@@ -95,16 +99,22 @@ def commit(
     """``refused``: what the caller knows against some of the offsets, by their place in the request."""
     check_new_group_name(request.group, settings)
     member = check_commit(groups, request)
+    seen = None if request.member_id else Revision.parse(request.revision, group=request.group)
+    group = groups.get(request.group)
     records: list[GroupRecord] = []
     errors: list[QuorateError | None] = []
     for place, entry in enumerate(request.offsets):
         error = (
             _error_of(entry, member, request, topics, settings)
             or (refused or {}).get(place)
-            or _overtaken(groups.get(request.group), partition_of(entry), request)
+            or _overtaken(group, partition_of(entry), request)
         )
+        is_done = False
+        if seen is not None and error is None and _has_changed(groups, request.group, entry, seen):
+            is_done = _is_in_force(group, entry)
+            error = None if is_done else _changed_since(request.group, str(partition_of(entry)))
         errors.append(error)
-        if error is None:
+        if error is None and not is_done:
             records.append(_record_of(request, entry, topics, now_ms))
     return OffsetsDecision(records, errors)
 
@@ -197,9 +207,10 @@ def _overtaken(
     group: Group | None, partition: TopicIdPartition, request: CommitOffsetsRequest
 ) -> QuorateError | None:
     """A request with the same number is the same one once more, and changes nothing either way."""
-    stands = None if group is None else group.offsets.get(partition)
+    stands = _offset_in(group, partition)
     if (
         stands is None
+        or not request.member_id
         or not request.commit_number
         or stands.member_id != request.member_id
         or stands.commit_number <= request.commit_number
@@ -210,6 +221,32 @@ def _overtaken(
         f"{request.commit_number} comes too late",
         member_id=request.member_id,
         commit_number=stands.commit_number,
+    )
+
+
+def _offset_in(group: Group | None, partition: TopicIdPartition) -> GroupOffset | None:
+    return None if group is None else group.offsets.get(partition)
+
+
+def _has_changed(groups: Groups, name: str, entry: OffsetToCommit, seen: Revision) -> bool:
+    """Since then, or perhaps: of an offset that is not there it is not known when it went."""
+    stands = _offset_in(groups.get(name), partition_of(entry))
+    return not seen.is_after(groups.forgotten_at if stands is None else stands.written_at)
+
+
+def _is_in_force(group: Group | None, entry: OffsetToCommit) -> bool:
+    """What is asked for is so already: by this very request, as a rule, whose answer was lost."""
+    stands = _offset_in(group, partition_of(entry))
+    epoch = entry.leader_epoch if entry.HasField("leader_epoch") else None
+    wanted = entry.offset, epoch, entry.metadata
+    return stands is not None and (stands.offset, stands.leader_epoch, stands.metadata) == wanted
+
+
+def _changed_since(group: str, what: str) -> InvalidUpdateVersion:
+    return InvalidUpdateVersion(
+        f"{what} of group {group} has changed since the revision that the request is based on. It was left "
+        "as it is: look at it, and ask again if the change is still wanted",
+        group=group,
     )
 
 
@@ -224,7 +261,7 @@ def _record_of(
         committed_at_ms=now_ms,
         topic=topics.name_of(partition.topic_id),
         member_id=request.member_id,
-        commit_number=request.commit_number,
+        commit_number=request.commit_number if request.member_id else 0,
     )
     return offset_record(request.group, partition, value)
 
@@ -273,32 +310,59 @@ def expired_offsets(group: Group, *, now_ms: int, retention_ms: int) -> list[Gro
         if max(entry.committed_at_ms, group.empty_since_ms) + retention_ms <= now_ms
     )
     records = [offset_record(group.name, partition, None) for partition in due]
-    is_quiet = group.empty_since_ms + _CALLS_UNDER_WAY_MS <= now_ms
-    if group.group_epoch and len(due) == len(group.offsets) and is_quiet:
+    if group.group_epoch and len(due) == len(group.offsets) and _is_quiet(group, now_ms):
         records.append(group_record(group.name, None))
     return records
 
 
-def delete_group(groups: Groups, name: str) -> list[GroupRecord]:
-    group = _existing(groups, name)
+def _is_quiet(group: Group, now_ms: int) -> bool:
+    """Whatever its former members have said has arrived or is lost."""
+    return group.empty_since_ms + _CALLS_UNDER_WAY_MS <= now_ms
+
+
+def delete_group(groups: Groups, name: str, *, seen: Revision, now_ms: int) -> list[GroupRecord]:
+    """As somebody has seen it. A group that is not there is not an error: that it is gone was asked for.
+
+    Its epochs are remembered for as long as they would be if it had expired; nobody sees it meanwhile.
+    """
+    group = groups.get(name)
+    if group is None or group.is_deleted:
+        return []
     if group.members:
         raise GroupNotEmpty(
             f"group {name} has {len(group.members)} member(s)", group=name, members=len(group.members)
         )
+    if not seen.is_after(group.changed_at):
+        raise _changed_since(name, "something")
     records = [offset_record(name, partition, None) for partition in sorted(group.offsets)]
     if group.group_epoch:
-        records.append(group_record(name, None))
+        records.append(group_record(name, None if _is_quiet(group, now_ms) else _deleted(group)))
     return records
 
 
+def _deleted(group: Group) -> GroupValue:
+    return GroupValue(
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        departure_epoch=group.departure_epoch,
+        empty_since_ms=group.empty_since_ms,
+        is_deleted=True,
+    )
+
+
 def delete_offsets(
-    groups: Groups, name: str, partitions: Iterable[TopicPartitions], *, topics: TopicCatalog
+    groups: Groups,
+    name: str,
+    partitions: Iterable[TopicPartitions],
+    *,
+    topics: TopicCatalog,
+    seen: Revision,
 ) -> OffsetsDecision:
     """Only where nobody reads. One error, or none, for each partition, in their order.
 
     A partition without an offset is not an error: that there is none is what was asked for.
     """
-    group = _existing(groups, name)
+    group = groups.get(name) or Group(name)
     read = {
         topic_id
         for member in group.members.values()
@@ -308,22 +372,17 @@ def delete_offsets(
     errors: list[QuorateError | None] = []
     for partition in named_partitions(partitions):
         is_read = partition.topic_id in read or group.holder_of(partition) is not None
-        topic = topics.name_of(partition.topic_id) or partition.topic_id
-        errors.append(
-            GroupNotEmpty(
+        stands = group.offsets.get(partition)
+        error: QuorateError | None = None
+        if is_read:
+            topic = topics.name_of(partition.topic_id) or partition.topic_id
+            error = GroupNotEmpty(
                 f"group {name} has a member that reads {topic}-{partition.partition}: stop it first",
                 group=name,
             )
-            if is_read
-            else None
-        )
-        if not is_read and partition in group.offsets:
+        elif stands is not None and not seen.is_after(stands.written_at):
+            error = _changed_since(name, str(partition))
+        elif stands is not None:
             records.append(offset_record(name, partition, None))
+        errors.append(error)
     return OffsetsDecision(records, errors)
-
-
-def _existing(groups: Groups, name: str) -> Group:
-    group = groups.get(name)
-    if group is None:
-        raise GroupNotFound(f"there is no group {name}", group=name)
-    return group

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import zip_longest
 
 from quorate.broker.groups.coordinator import GroupCoordinator
 from quorate.broker.groups.descriptions import GroupDescriptions
@@ -174,8 +175,13 @@ class GroupService:
 
     async def _delete_groups(self, request: DeleteGroupsRequest, _call: Call) -> DeleteGroupsResponse:
         self._check_groups(request.groups)
+        if len(request.revisions) > len(request.groups):
+            raise InvalidRequest("there are more revisions than groups: one for each is expected")
         with self._memory.hold_or_refuse(request.ByteSize()):
-            results = [await self._offsets.delete_group(group) for group in request.groups]
+            results = [
+                await self._offsets.delete_group(group, revision)
+                for group, revision in zip_longest(request.groups, request.revisions, fillvalue="")
+            ]
         return DeleteGroupsResponse(results=results)
 
     # -- bounds

@@ -31,6 +31,7 @@ from quorate.broker.groups.loading import load
 from quorate.broker.groups.member import Member
 from quorate.broker.groups.member_clocks import MemberKey
 from quorate.broker.groups.records import GroupRecord
+from quorate.broker.groups.revisions import Revision
 from quorate.broker.handlers.client_errors import appended_while_fenced
 from quorate.broker.replica.leadership import Leadership
 from quorate.broker.replica.news import News
@@ -151,20 +152,21 @@ class GroupShard:
         before: MembersBefore = {}
         for place, (piece, batch) in enumerate(batches):
             try:
-                self._append(batch)
+                base_offset = self._append(batch)
             except QuorateError as error:
                 if not place:
                     raise
                 # Only offsets are spread over several batches, so nothing is half done but the request.
                 raise Unavailable(f"a part was appended, then: {error.message}", cause=error.code) from error
-            self._apply(piece, before)
+            self._apply(piece, base_offset, before)
         if before:
             self.on_changed(before)
 
-    def _append(self, batch: bytes) -> None:
+    def _append(self, batch: bytes) -> Offset:
+        """Where it begins."""
         end_offset = self._replica.log.log_end_offset
         try:
-            self._leadership.append(batch, acks_all=True)
+            return self._leadership.append(batch, acks_all=True).base_offset
         except LeadershipError:
             # Nothing was appended.
             raise self.context.not_coordinator(self.number) from None
@@ -173,11 +175,11 @@ class GroupShard:
                 self.end()
             raise
 
-    def _apply(self, records: Sequence[GroupRecord], before: MembersBefore) -> None:
+    def _apply(self, records: Sequence[GroupRecord], base_offset: Offset, before: MembersBefore) -> None:
         try:
-            for record in records:
+            for offset, record in enumerate(records, base_offset):
                 self._note_member(record, before)
-                self.groups.apply(record)
+                self.groups.apply(record, Revision(self._leadership.epoch, offset))
         except BaseException:
             # A bug of ours. Memory is not what the log says any more: nothing may be answered from it.
             self.end()
@@ -190,6 +192,11 @@ class GroupShard:
             before.setdefault(key, None if group is None else group.members.get(key.member_id))
 
     # -- answering
+
+    @property
+    def revision(self) -> Revision:
+        """Of an answer that is made now."""
+        return Revision(self._leadership.epoch, self._replica.log.log_end_offset)
 
     @asynccontextmanager
     async def answering(self) -> AsyncIterator[None]:

@@ -218,9 +218,18 @@ class AsyncAdmin:
         """Those that there are."""
         return await self._groups.describe_all(groups, timeout)
 
-    async def delete_group(self, group: str, *, timeout: float = GROUPS_TIMEOUT_S) -> None:  # noqa: ASYNC109
-        """With its offsets; only while it has no members."""
-        await self._groups.delete(group, timeout)
+    async def delete_group(
+        self,
+        group: str,
+        *,
+        revision: str | None = None,
+        timeout: float = GROUPS_TIMEOUT_S,  # noqa: ASYNC109 - as in Admin
+    ) -> None:
+        """With its offsets; only while it has no members.
+
+        With the ``revision`` of its description only as it was then: else `InvalidUpdateVersion`.
+        """
+        await self._groups.delete(group, revision, timeout)
 
     async def list_group_offsets(
         self,

@@ -94,6 +94,8 @@ class GroupDescription:
     members: tuple[MemberDescription, ...]
     progress: tuple[GroupProgress, ...]
     coordinator: int
+    #: as of when this is how it looks: what `delete_group` may be told
+    revision: str
 
     @property
     def lag(self) -> int | None:

@@ -2,6 +2,11 @@
 
 Nothing is left out silently: a coordinator that is loading, or a broker that does not answer, is asked again,
 and when the time is up the call fails and says which. A list that lacks some groups would be worse than none.
+
+A change of a group is one of the group as it was looked at: it names the revision that the coordinator told
+then. Where somebody else was faster, and surely nothing was done, it is looked at again. Where an attempt
+had no answer, it may have been carried out, and what it wanted was changed by others since: the caller is
+told that its outcome is not known, since doing it once more would undo what they did.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
@@ -39,6 +44,7 @@ from quorate.client.groups.offsets import OffsetAndMetadata, offset_to, offsets_
 from quorate.client.groups.partitions import GroupPartition, partitions_to
 from quorate.client.listed_offsets import OffsetAt, list_offsets
 from quorate.client.retrying import retrying
+from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock
 from quorate.core.ids import PartitionId, TopicName, TopicPartition
 from quorate.core.transport import Method
@@ -47,10 +53,12 @@ from quorate.errors import (
     GroupNotEmpty,
     GroupNotFound,
     InvalidRequest,
+    InvalidUpdateVersion,
     QuorateError,
     UnknownMember,
     UnknownServerError,
     UnknownTopicOrPartition,
+    copy_of,
 )
 from quorate.rpc.error_detail import error_from_detail
 from quorate.v1 import errors_pb2, group_pb2
@@ -195,36 +203,35 @@ class GroupCalls:
         request = group_pb2.DescribeGroupsRequest(groups=[_name(group)])
         return await self._ask(group, DESCRIBE_GROUPS, request, read, timeout_s)
 
-    async def delete(self, group: str, timeout_s: float) -> None:
-        is_repeated = False
+    async def delete(self, group: str, revision: str | None, timeout_s: float) -> None:
+        """``revision``: as it was when somebody looked at it; None: as it is now."""
 
         def read(response: group_pb2.DeleteGroupsResponse) -> None:
-            nonlocal is_repeated
             [result] = _checked(response.results, [group])
-            error = error_from_detail(result.error) if result.HasField("error") else None
-            # An attempt that was not answered may have done it.
-            if error is not None and not (isinstance(error, GroupNotFound) and is_repeated):
-                raise error
+            _raise(result.error if result.HasField("error") else None)
 
-        def note(error: QuorateError) -> None:
-            nonlocal is_repeated
-            is_repeated = is_repeated or error.outcome_unknown
+        def request(revision: str) -> group_pb2.DeleteGroupsRequest:
+            return group_pb2.DeleteGroupsRequest(groups=[_name(group)], revisions=[revision])
 
-        request = group_pb2.DeleteGroupsRequest(groups=[_name(group)])
-        await self._ask(group, DELETE_GROUPS, request, read, timeout_s, on_error=note)
+        if revision is None:
+            await self._change(group, self._revision_of, DELETE_GROUPS, request, read, timeout_s)
+        else:
+            await self._attempt_change(group, DELETE_GROUPS, request(revision), read, timeout_s)
+
+    async def _revision_of(self, group: str, timeout_s: float) -> str:
+        """Raises that there is no such group."""
+        return (await self.describe(group, timeout_s)).revision
 
     # -- offsets
 
     async def offsets(self, group: str, timeout_s: float) -> dict[TopicPartition, CommittedOffset]:
-        def read(response: group_pb2.FetchOffsetsResponse) -> dict[TopicPartition, CommittedOffset]:
-            return {
-                TopicPartition(TopicName(each.topic), PartitionId(each.partition)): offset_from(each)
-                for each in response.offsets
-                if each.HasField("offset")
-            }
-
         request = group_pb2.FetchOffsetsRequest(group=_name(group))
-        return await self._ask(group, FETCH_OFFSETS, request, read, timeout_s)
+        response = await self._ask(group, FETCH_OFFSETS, request, _as_it_is, timeout_s)
+        return {
+            TopicPartition(TopicName(each.topic), PartitionId(each.partition)): offset_from(each)
+            for each in response.offsets
+            if each.HasField("offset")
+        }
 
     async def commit(self, group: str, offsets: object, timeout_s: float) -> None:
         """All of them, or the first error; others may be committed then."""
@@ -238,11 +245,17 @@ class GroupCalls:
     ) -> None:
         if not offsets:
             return
-        request = group_pb2.CommitOffsetsRequest(
-            group=group, offsets=[offset_to(partition, offset) for partition, offset in offsets.items()]
-        )
+
+        async def look(group: str, timeout_s: float) -> str:
+            request = group_pb2.FetchOffsetsRequest(group=group, partitions=partitions_to(offsets))
+            return (await self._ask(group, FETCH_OFFSETS, request, _as_it_is, timeout_s)).revision
+
+        def request(revision: str) -> group_pb2.CommitOffsetsRequest:
+            entries = [offset_to(partition, offset) for partition, offset in offsets.items()]
+            return group_pb2.CommitOffsetsRequest(group=group, offsets=entries, revision=revision)
+
         try:
-            await self._ask(group, COMMIT_OFFSETS, request, _check_results, timeout_s)
+            await self._change(group, look, COMMIT_OFFSETS, request, _check_results, timeout_s)
         except UnknownMember as error:
             # Whoever is no member may commit only while there is none.
             raise GroupNotEmpty(error.message, **error.facts) from None
@@ -251,9 +264,15 @@ class GroupCalls:
         self, group: str, partitions: Iterable[tuple[str, int]], timeout_s: float
     ) -> None:
         named = [await self._identify(check_partition_argument(each), timeout_s) for each in partitions]
-        if named:
-            request = group_pb2.DeleteOffsetsRequest(group=_name(group), partitions=partitions_to(named))
-            await self._ask(group, DELETE_OFFSETS, request, _check_results, timeout_s)
+        if not named:
+            return
+
+        def request(revision: str) -> group_pb2.DeleteOffsetsRequest:
+            return group_pb2.DeleteOffsetsRequest(
+                group=_name(group), partitions=partitions_to(named), revision=revision
+            )
+
+        await self._change(group, self._revision_of, DELETE_OFFSETS, request, _check_results, timeout_s)
 
     async def reset(
         self,
@@ -315,6 +334,52 @@ class GroupCalls:
             )
         return GroupPartition(topic.topic_id, topic.name, name.partition)
 
+    async def _change(
+        self,
+        group: str,
+        look: Callable[[str, float], Awaitable[str]],
+        method: Method[Request, Response],
+        request: Callable[[str], Request],
+        read: Callable[[Response], T],
+        timeout_s: float,
+    ) -> T:
+        """``look``: tells the revision. ``request``: of a change that is based on it."""
+        deadline = self._clock.monotonic() + timeout_s
+        backoff = Backoff(self._rng)
+        while True:
+            revision = await look(group, max(deadline - self._clock.monotonic(), 0.001))
+            remaining_s = max(deadline - self._clock.monotonic(), 0.001)
+            try:
+                return await self._attempt_change(group, method, request(revision), read, remaining_s)
+            except InvalidUpdateVersion:
+                pause_s = backoff.next_s()
+                if self._clock.monotonic() + pause_s >= deadline:
+                    raise
+            await self._clock.sleep(pause_s)
+
+    async def _attempt_change(
+        self,
+        group: str,
+        method: Method[Request, Response],
+        request: Request,
+        read: Callable[[Response], T],
+        timeout_s: float,
+    ) -> T:
+        """What others did since is a reason to refuse only where no attempt is without an answer."""
+        unknown: QuorateError | None = None
+
+        def note(error: QuorateError) -> None:
+            nonlocal unknown
+            if error.outcome_unknown:
+                unknown = error
+
+        try:
+            return await self._ask(group, method, request, read, timeout_s, on_error=note)
+        except (InvalidUpdateVersion, GroupNotEmpty, UnknownMember) as error:
+            if unknown is None:
+                raise
+            raise copy_of(unknown) from error
+
     async def _ask(
         self,
         group: str,
@@ -365,6 +430,10 @@ def _checked(results: Sequence[OfGroup], asked: Sequence[str]) -> Sequence[OfGro
 def _raise(detail: errors_pb2.ErrorDetail | None) -> None:
     if detail is not None:
         raise error_from_detail(detail)
+
+
+def _as_it_is(response: Response) -> Response:
+    return response
 
 
 def _check_results(

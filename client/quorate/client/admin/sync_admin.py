@@ -133,8 +133,10 @@ class Admin:
     ) -> dict[str, GroupDescription]:
         return self._run(self._admin.describe_groups(groups, timeout=timeout))
 
-    def delete_group(self, group: str, *, timeout: float = GROUPS_TIMEOUT_S) -> None:
-        self._run(self._admin.delete_group(group, timeout=timeout))
+    def delete_group(
+        self, group: str, *, revision: str | None = None, timeout: float = GROUPS_TIMEOUT_S
+    ) -> None:
+        self._run(self._admin.delete_group(group, revision=revision, timeout=timeout))
 
     def list_group_offsets(
         self, group: str, *, timeout: float = GROUPS_TIMEOUT_S

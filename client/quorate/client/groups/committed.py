@@ -11,7 +11,16 @@ from quorate.core.ids import PartitionId, TopicId
 from quorate.errors import UnknownServerError
 from quorate.v1 import group_pb2
 
-__all__ = ["fetch_committed"]
+__all__ = ["fetch_committed", "fetch_revision"]
+
+
+async def fetch_revision(
+    link: CoordinatorLink, partitions: Iterable[GroupPartition], *, timeout_s: float
+) -> str:
+    """Of the group's offsets as they are now: what a change of them names that is not a member's."""
+    request = group_pb2.FetchOffsetsRequest(group=link.group, partitions=partitions_to(partitions))
+    response = await link.call_once(FETCH_OFFSETS, request, timeout_s=timeout_s)
+    return response.revision
 
 
 async def fetch_committed(

@@ -174,7 +174,7 @@ def delete(session: Session, name: str, *, yes: bool) -> None:
     )
 
     async def remove(admin: AsyncAdmin) -> None:
-        await admin.delete_group(name, timeout=_TIMEOUT_S)
+        await admin.delete_group(name, revision=found.revision, timeout=_TIMEOUT_S)
 
     with_clients(session.bootstrap, with_admin(session, remove))
     if session.json:

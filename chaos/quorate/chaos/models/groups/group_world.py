@@ -21,6 +21,7 @@ from quorate.broker.groups.records import (
     partitions_of,
     topic_partitions,
 )
+from quorate.broker.groups.revisions import Revision
 from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.topics import TopicCatalog
 from quorate.core.config import GroupConfig
@@ -32,7 +33,8 @@ __all__ = ["GROUP", "Log", "World", "assigned", "at", "compacted", "contents", "
 
 GROUP: Final = "workers"
 
-Log = list[tuple[bytes, bytes | None]]
+#: a place, a key and a value each; places stay, whatever is compacted
+Log = list[tuple[Revision, bytes, bytes | None]]
 
 
 def at(topic: str, *numbers: int) -> frozenset[TopicIdPartition]:
@@ -46,26 +48,26 @@ def assigned(response: GroupHeartbeatResponse) -> frozenset[TopicIdPartition]:
 
 def compacted(log: Log, rng: random.Random) -> Log:
     """What a log may look like of which any part was compacted: the latest of each key is always there."""
-    latest = {key: index for index, (key, _) in enumerate(log)}
+    latest = {key: place for place, key, _ in log}
     kept: Log = []
     keys_kept: set[bytes] = set()
-    for index, (key, value) in enumerate(log):
-        is_latest = latest[key] == index
+    for place, key, value in log:
+        is_latest = latest[key] == place
         # A tombstone goes too, in the end; what it removed has gone before it.
         if is_latest and value is None and key not in keys_kept and rng.random() < 0.5:
             continue
         if is_latest or rng.random() < 0.3:
-            kept.append((key, value))
+            kept.append((place, key, value))
             keys_kept.add(key)
     return kept
 
 
 def replayed(log: Log) -> Groups:
     groups = Groups()
-    for key, value in log:
+    for place, key, value in log:
         record = decode_record(key, value)
         assert record is not None
-        groups.apply(record)
+        groups.apply(record, place)
     return groups
 
 
@@ -76,7 +78,7 @@ def contents(groups: Groups) -> dict[str, Any]:
 
 def group_contents(group: Group) -> tuple[Any, ...]:
     return (
-        (group.group_epoch, group.assignment_epoch, group.empty_since_ms),
+        (group.group_epoch, group.assignment_epoch, group.departure_epoch, group.empty_since_ms),
         dict(group.members),
         dict(group.offsets),
         dict(group.holders),
@@ -90,6 +92,7 @@ class World:
         self.settings = replace(GroupSettings.of(GroupConfig()), **settings)
         self.groups = Groups()
         self.log: Log = []
+        self._records = 0
         self.now_ms = 1_000_000
         #: members whose calls have broken off
         self.dead: set[str] = set()
@@ -152,6 +155,11 @@ class World:
     def _set_topics(self, topics: Map[TopicId, TopicImage], topic_ids: Map[TopicName, TopicId]) -> None:
         self.image = MetadataImage(brokers=self.image.brokers, topics=topics, topic_ids=topic_ids)
 
+    @property
+    def revision(self) -> Revision:
+        """Of an answer that is made now."""
+        return Revision(0, self._records)
+
     # -- decisions
 
     @property
@@ -173,10 +181,12 @@ class World:
         done = list(records)
         for record in done:
             key, value = encode_record(record)
-            self.log.append((key, value))
+            place = Revision(0, self._records)
+            self._records += 1
+            self.log.append((place, key, value))
             decoded = decode_record(key, value)
             assert decoded == record
-            self.groups.apply(decoded)
+            self.groups.apply(decoded, place)
         for name in self.groups:
             validate(self.groups[name])
         return done
@@ -188,6 +198,8 @@ class World:
         *,
         owned: Iterable[TopicIdPartition] = (),
         topics: Iterable[str] | None = None,
+        call_number: int = 0,
+        departure_epoch: int | None = None,
         **wish: Any,
     ) -> GroupHeartbeatResponse:
         """``topics`` and ``wish`` make up the subscription; none of them: there is none."""
@@ -198,6 +210,8 @@ class World:
             member_epoch=member_epoch,
             owned=topic_partitions(owned),
             subscription=subscription,
+            call_number=call_number,
+            departure_epoch=departure_epoch,
         )
         decision = self.decide(request)
         self.carry_out(decision.records)

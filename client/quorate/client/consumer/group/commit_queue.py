@@ -6,6 +6,11 @@ two offsets for a partition the later call's counts. What failed in passing is s
 newer has replaced it. An attempt that was given up may still be on its way; requests are numbered, so that a
 coordinator that gets it after a later one leaves things as they are.
 
+Of partitions that are assigned by hand there is no member to number anything. A commit names the revision of
+the group's offsets that its consumer was told last instead, and is refused where others have committed since.
+Then the answer has the next revision, and the commit is tried again with that: of those who commit by hand,
+the one that calls last counts. What arrives without its caller waiting for it names an old one.
+
 A commit is in the name of the member as it is when it is *sent* (rule 62): a partition that was taken away
 between the call and the attempt is refused here already. So it is if the member has got it back since: others
 may have gone further, and a coordinator cannot tell that the offset is from before. Therefore whoever submits
@@ -25,6 +30,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from quorate.client.consumer.group.member import Identity, Tenure
+from quorate.client.groups.committed import fetch_revision
 from quorate.client.groups.coordinator import COMMIT_OFFSETS, CoordinatorLink
 from quorate.client.groups.offsets import OffsetAndMetadata, offset_to
 from quorate.client.groups.partitions import GroupPartition
@@ -33,6 +39,7 @@ from quorate.core.clock import Clock
 from quorate.errors import (
     BufferExhausted,
     FencedMemberEpoch,
+    InvalidUpdateVersion,
     QuorateError,
     StaleMemberEpoch,
     UnknownMember,
@@ -105,6 +112,8 @@ class CommitQueue:
         self._waiting: deque[_Commit] = deque()
         #: of the last request, whoever it was in the name of
         self._commit_number = 0
+        #: for commits in nobody's name; None: not asked for yet
+        self._revision: str | None = None
         self._news = asyncio.Event()
 
     def submit(self, offsets: Offsets, tenures: Tenures, *, timeout_s: float) -> asyncio.Future[None]:
@@ -192,17 +201,21 @@ class CommitQueue:
     async def _send(
         self, identity: Identity, offsets: Offsets, timeout_s: float
     ) -> dict[GroupPartition, QuorateError]:
+        if not identity.member_id and self._revision is None:
+            self._revision = await fetch_revision(self._link, offsets, timeout_s=timeout_s)
         self._commit_number += 1
         request = group_pb2.CommitOffsetsRequest(
             group=self._link.group,
             member_id=identity.member_id,
             member_epoch=identity.epoch,
             offsets=[offset_to(partition, offset) for partition, offset in offsets.items()],
-            commit_number=self._commit_number,
+            commit_number=self._commit_number if identity.member_id else 0,
+            revision=None if identity.member_id else self._revision,
         )
         response = await self._link.call_once(COMMIT_OFFSETS, request, timeout_s=timeout_s)
         if len(response.results) != len(offsets):
             raise UnknownServerError("CommitOffsets: the answer is not about what was committed")
+        self._revision = response.revision or None
         return {
             partition: error_from_detail(result.error)
             for partition, result in zip(offsets, response.results, strict=True)
@@ -224,7 +237,7 @@ def _settle(commit: _Commit, refused: Mapping[GroupPartition, QuorateError], aga
         return True  # whoever waited for it has gone
     commit.offsets = {each: offset for each, offset in commit.offsets.items() if each in refused}
     errors = [refused[each] for each in commit.offsets]
-    final = [error for error in errors if not error.retriable or again_at >= commit.deadline]
+    final = [error for error in errors if not _helps_again(error) or again_at >= commit.deadline]
     if commit.failure is not None:
         final.append(commit.failure)
     if final:
@@ -232,6 +245,11 @@ def _settle(commit: _Commit, refused: Mapping[GroupPartition, QuorateError], aga
     elif not errors:
         commit.done.set_result(None)
     return commit.done.done()
+
+
+def _helps_again(error: QuorateError) -> bool:
+    """Others were faster: there is a new revision."""
+    return error.retriable or isinstance(error, InvalidUpdateVersion)
 
 
 def _not_held(group: str, partition: GroupPartition) -> QuorateError:
