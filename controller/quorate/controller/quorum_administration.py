@@ -222,7 +222,8 @@ class QuorumAdministration:
         self, request: admin_pb2.UpdateFeatureLevelRequest
     ) -> admin_pb2.UpdateFeatureLevelResponse:
         status = self._quorum.status
-        others = [voter for voter in status.voters if voter.key != status.key]
+        voters = status.voters
+        others = [voter for voter in voters if voter.key != status.key]
         images = await asyncio.gather(
             *(
                 self._ask(each.address, _DESCRIBE_IMAGE, controller_pb2.DescribeImageRequest())
@@ -235,7 +236,7 @@ class QuorumAdministration:
         ]
 
         def decide(image: MetadataImage, _offset: int) -> Decision[admin_pb2.UpdateFeatureLevelResponse]:
-            if self._quorum.status.voters != status.voters:
+            if self._quorum.status.voters != voters:
                 # Whoever has joined was not asked, and would have to stop at a record that it cannot read.
                 raise UnsupportedFeatureLevel(
                     "the voters changed while they were asked what they run on; ask again",
