@@ -33,6 +33,7 @@ from quorate.client.bootstrap import parse_bootstrap
 from quorate.client.cluster import ClusterView
 from quorate.client.consumer.group.heartbeats import Heartbeats
 from quorate.client.consumer.group.member import Changes, Identity, Member
+from quorate.client.groups.committed import fetch_revision
 from quorate.client.groups.coordinator import COMMIT_OFFSETS, FIND_COORDINATORS, CoordinatorLink
 from quorate.client.groups.membership import new_member_id
 from quorate.client.groups.offsets import OffsetAndMetadata, offset_to
@@ -78,6 +79,8 @@ class _Group:
         self._heartbeats = Heartbeats(self._member, self._link, self, clock=clock, rng=rng)
         self._is_full = asyncio.Event()
         self._offset = 0
+        #: what a commit in nobody's name is based on; None: not asked for yet
+        self._revision: str | None = None
 
     # -- being a member
 
@@ -113,11 +116,14 @@ class _Group:
     async def commit(self, due_s: float) -> _Acknowledged | Refusal:
         self._offset += 1
         identity = self._member.identity
+        if identity is None and self._revision is None:
+            self._revision = await fetch_revision(self._link, self._partitions, timeout_s=_TIMEOUT_S)
         request = group_pb2.CommitOffsetsRequest(
             group=self.name,
             member_id="" if identity is None else identity.member_id,
             member_epoch=0 if identity is None else identity.epoch,
             offsets=[offset_to(each, OffsetAndMetadata(self._offset)) for each in self._partitions],
+            revision=self._revision if identity is None else None,
         )
         try:
             await self._sent(request, until_s=time.monotonic() + _TIMEOUT_S)
@@ -131,6 +137,7 @@ class _Group:
         while True:
             remaining_s = max(until_s - time.monotonic(), _RETRY_S)
             response = await self._link.call(COMMIT_OFFSETS, request, timeout_s=remaining_s)
+            self._revision = response.revision
             errors = [error_from_detail(each.error) for each in response.results if each.HasField("error")]
             if not errors:
                 return

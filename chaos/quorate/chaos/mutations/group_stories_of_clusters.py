@@ -77,9 +77,10 @@ async def a_coordinator_in_doubt_loads_again(cluster: SimCluster) -> None:
     await _write(cluster, _RECORDS)
     topic_id = newest_image(cluster).topic_ids[_TOPIC.topic]
     entry = OffsetToCommit(topic_id=topic_id, topic=_TOPIC.topic, partition=0, offset=_RECORDS)
-    request = CommitOffsetsRequest(group=_GROUP, offsets=[entry])
     async with cluster.admin() as admin:
         await admin.commit_offsets(_GROUP, {_TOPIC: 5})
+        revision = (await admin.describe_group(_GROUP)).revision
+        request = CommitOffsetsRequest(group=_GROUP, offsets=[entry], revision=revision)
         machine = _coordinator(cluster)
         assert machine is not None
         channel = cluster.client_transport().connect(machine.address)

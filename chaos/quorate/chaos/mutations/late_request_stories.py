@@ -9,14 +9,14 @@ anything that was acknowledged has gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import newest_image, replicas_of
 from quorate.chaos.models.controller.small_cluster import SmallCluster
+from quorate.chaos.mutations.held_copies import HeldCopies
 from quorate.controller.alter_configs import alter_configs
 from quorate.controller.recover import ReplicaEnd, recover_partition
 from quorate.controller.topics import delete_topic
@@ -43,39 +43,9 @@ _RECORDS: Final = 10
 _QUIET_S: Final = 1.0
 
 
-class _Copies:
-    """Of the requests that clients send meanwhile, to be delivered later."""
-
-    def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
-        self._held: list[Callable[[], None]] = []
-
-    @contextmanager
-    def of(self, method: str) -> Iterator[None]:
-        network: Any = self._cluster.network
-        original = network.repeat
-
-        def repeat(source: str, target: str, send: Any) -> bool:
-            if send.args[3].method.name == method:
-                self._held.append(send)
-            return bool(original(source, target, send))
-
-        network.repeat = repeat
-        try:
-            yield
-        finally:
-            network.repeat = original
-
-    async def deliver(self) -> None:
-        assert self._held, "nothing was sent"
-        for send in self._held:
-            send()
-        await self._cluster.clock.sleep(_QUIET_S)
-
-
 async def a_late_recovery_is_refused(cluster: SimCluster) -> None:
     """Nothing is lost by the first one. In the next incident others hold what was acknowledged since."""
-    copies = _Copies(cluster)
+    copies = HeldCopies(cluster)
     await _begin(cluster)
     await _leave_the_third_alone(cluster)
     with copies.of("RecoverPartition"):
@@ -113,7 +83,7 @@ async def a_recovery_without_an_answer_is_not_made_again(cluster: SimCluster) ->
 
 async def a_late_change_of_settings_is_refused(cluster: SimCluster) -> None:
     """Unclean elections were allowed for a moment. The last that was acknowledged is: they are not."""
-    copies = _Copies(cluster)
+    copies = HeldCopies(cluster)
     await _begin(cluster)
     async with cluster.admin() as admin:
         with copies.of("AlterConfigs"):
@@ -136,7 +106,7 @@ async def a_late_change_of_settings_is_refused(cluster: SimCluster) -> None:
 
 async def a_late_creation_makes_no_topic(cluster: SimCluster) -> None:
     """Every broker has let go of the topic: to be played where that does not take long."""
-    copies = _Copies(cluster)
+    copies = HeldCopies(cluster)
     async with cluster.admin() as admin:
         with copies.of("CreateTopic"):
             await admin.create_topic("t", partitions=1, replication_factor=3)

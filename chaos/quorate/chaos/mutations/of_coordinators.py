@@ -14,6 +14,7 @@ from quorate.broker.groups.group import Groups
 from quorate.broker.groups.loading import load
 from quorate.broker.groups.offset_calls import OffsetCalls
 from quorate.broker.groups.records import GroupRecord
+from quorate.broker.groups.revisions import BEFORE_ALL
 from quorate.broker.groups.shard import GroupShard
 from quorate.broker.replica.leadership import Leadership
 from quorate.chaos.cluster.faults.kinds import Fault
@@ -103,7 +104,7 @@ def memory_changes_before_the_log(patch: Patch) -> None:
         self.check_loaded()
         for record in records:
             if record.key.WhichOneof("about") == "offset":
-                self.groups.apply(record)
+                self.groups.apply(record, BEFORE_ALL)
         original(self, records)
 
     patch.setattr(GroupShard, "carry_out", carry_out)
@@ -111,8 +112,8 @@ def memory_changes_before_the_log(patch: Patch) -> None:
 
 @mutation(54, hunt=cluster_story(a_coordinator_in_doubt_loads_again))
 def goes_on_after_an_append_of_which_nobody_knows(patch: Patch) -> None:
-    def append(self: GroupShard, batch: bytes) -> None:
-        self._leadership.append(batch, acks_all=True)
+    def append(self: GroupShard, batch: bytes) -> Offset:
+        return self._leadership.append(batch, acks_all=True).base_offset
 
     patch.setattr(GroupShard, "_append", append)
 
