@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -228,14 +229,31 @@ def test_voter_is_removed_by_the_directory_it_has(monkeypatch: pytest.MonkeyPatc
     assert fake.asked("remove_voter") == [(102, "d102")]
 
 
-@pytest.mark.parametrize("arguments", [["104"], ["102", "--directory", "another"]])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["104"], "there is no voter 104; the voters are 101, 102, 103"),
+        (["102", "--directory", "another"], "the directory of voter 102 is d102, not another"),
+    ],
+)
 def test_voter_that_is_none_is_not_removed(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, arguments: list[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, arguments: list[str], message: str
 ) -> None:
     fake = FakeAdministration(describe_quorum=SOUND_QUORUM, remove_voter=None).install(monkeypatch)
     assert main(["cluster", "remove-voter", *arguments]) == 1
-    assert "nothing was changed" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "VOTER_CHANGE_REFUSED" in printed.err
+    assert f"{message}: nothing was changed" in printed.err
+    assert printed.out == ""
     assert fake.asked("remove_voter") == []
+
+
+def test_voter_that_is_none_is_an_error_with_a_code_for_programs_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    FakeAdministration(describe_quorum=SOUND_QUORUM, remove_voter=None).install(monkeypatch)
+    assert main(["cluster", "remove-voter", "104", "--output", "json"]) == 1
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "VOTER_CHANGE_REFUSED"
 
 
 def test_voter_is_added_and_controller_transferred(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:

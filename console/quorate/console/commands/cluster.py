@@ -124,29 +124,35 @@ def add_voter(session: Session, node_id: int, address: str) -> None:
 @click.argument("node_id", metavar="ID", type=VOTER_ID)
 @click.option("--directory", "directory", metavar="UUID", help="Only if its directory has this id.")
 @pass_session
-def remove_voter(session: Session, node_id: int, directory: str | None) -> int:
+def remove_voter(session: Session, node_id: int, directory: str | None) -> None:
     """Take the vote of controller ID away. It may be dead."""
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
+    from quorate.errors import VoterChangeRefused
 
-    async def remove(connection: ImpatientAdmin) -> str | None:
+    async def remove(connection: ImpatientAdmin) -> str:
+        voters = {voter.node_id: voter.directory_id for voter in (await connection.describe_quorum()).voters}
+        found = voters.get(node_id)
+        if found is None:
+            there_are = ", ".join(str(each) for each in sorted(voters))
+            raise VoterChangeRefused(
+                f"there is no voter {node_id}; the voters are {there_are}: nothing was changed",
+                node_id=node_id,
+            )
+        if directory not in (None, found):
+            raise VoterChangeRefused(
+                f"the directory of voter {node_id} is {found}, not {directory}: nothing was changed",
+                node_id=node_id,
+            )
         # Named by its directory: if the request is sent twice, it cannot hit a voter that came after.
-        voters = (await connection.describe_quorum()).voters
-        known = {voter.node_id: voter.directory_id for voter in voters}
-        if known.get(node_id) is None or directory not in (None, known[node_id]):
-            return None
-        await connection.remove_voter(node_id, known[node_id])
-        return known[node_id]
+        await connection.remove_voter(node_id, found)
+        return found
 
     removed = with_connection(session.bootstrap, remove)
     if session.json:
-        print_json({"id": node_id, "directory_id": removed, "removed": removed is not None})
-    elif removed is None:
-        with_directory = f" with directory {directory}" if directory else ""
-        session.note(f"there is no voter {node_id}{with_directory}: nothing was changed")
+        print_json({"id": node_id, "directory_id": removed, "removed": True})
     else:
         session.note(f"node {node_id} votes no more; its directory was {removed}")
-    return 0 if removed is not None else 1
 
 
 @cluster.command("transfer-controller")
