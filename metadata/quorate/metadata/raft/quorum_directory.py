@@ -15,7 +15,7 @@ journal is repaired. That the log has lost its end is noted before the end is cu
 between can hide it. A snapshot is durable before the journal is trimmed.
 
 Two snapshots are kept, and the journal from the older one on: a damaged snapshot costs a longer start, not
-the voter.
+the voter. It goes as soon as there are two again that were not found damaged.
 
 Opening raises errors of ``quorate.errors``. After that a failed write raises ``OSError`` and leaves nobody
 knowing what the device holds: the caller ends the process (rule 45).
@@ -95,6 +95,8 @@ class QuorumDirectory:
         self._store = SnapshotStore(disk, path)
         #: by their names, newest first
         self._snapshots: list[SnapshotId] = []
+        #: found damaged at the start, and done without
+        self._damaged_snapshots: list[SnapshotId] = []
         self._snapshots_changing = asyncio.Lock()
         self._is_installing = False
         self.identity = identity
@@ -227,14 +229,17 @@ class QuorumDirectory:
             await self._take_in(snapshot)
 
     async def _take_in(self, snapshot: Snapshot) -> None:
-        """It is durable: forget what two snapshots now stand for."""
+        """It is durable: forget what two snapshots now stand for, and those that were done without."""
         self.snapshot = snapshot
         self._snapshots = [snapshot.id, *(each for each in self._snapshots if each != snapshot.id)]
         if len(self._snapshots) < _SNAPSHOTS_KEPT:
             return
         await self._founded_journal.trim(self._snapshots[_SNAPSHOTS_KEPT - 1].index)
-        await self._store.remove(self._snapshots[_SNAPSHOTS_KEPT:])
+        # One that was taken anew in the place of a damaged one is none any more.
+        damaged = [each for each in self._damaged_snapshots if each not in self._snapshots]
+        await self._store.remove([*self._snapshots[_SNAPSHOTS_KEPT:], *damaged])
         del self._snapshots[_SNAPSHOTS_KEPT:]
+        self._damaged_snapshots.clear()
 
     def close(self) -> None:
         """What was appended and not synced is forgotten."""
@@ -368,6 +373,7 @@ class QuorumDirectory:
         skipped = {error.path for error in restored.damaged}
         stored = self._store.stored()
         self._snapshots = [each for each in stored if self._store.path_of(each) not in skipped]
+        self._damaged_snapshots = [each for each in stored if self._store.path_of(each) in skipped]
         report = self.opening_report
         report.damaged_snapshots = tuple(str(error) for error in restored.damaged)
         report.is_install_finished = restored.must_restart
