@@ -301,7 +301,7 @@ async def test_the_checkpoint_of_compaction_keeps_its_form_on_the_device() -> No
     disk.make_directory("/log")
     await write_durably(disk, "/log/compaction-checkpoint", state | {"horizons": [[4, 1000], [5, 2000]]})
 
-    known = load_compaction(disk, "/log", log_end_offset=Offset(9))
+    known = await load_compaction(disk, "/log", log_end_offset=Offset(9))
     assert (known.first_dirty_offset, known.compacted) == (5, Compacted(Offset(9), Offset(3)))
     assert known.horizons == ((4, 1000), (5, 2000))
 
@@ -326,6 +326,28 @@ async def test_damaged_checkpoint_of_compaction_is_no_loss() -> None:
     log.put((A, b"1"))
     await log.clean()
     log.check()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+async def test_a_checkpoint_of_compaction_that_is_damaged_is_damaged_for_one_start(is_full: bool) -> None:
+    """What is not known of some records is not said of those that come later: copies had to begin anew."""
+    log = await log_of(30)
+    await log.compact()
+    assert await log.log.close()
+    log.disk.flip_bit(log.harness.path("compaction-checkpoint"), 8 * 50)
+    if is_full:
+        log.disk.capacity_bytes = log.disk.used_bytes
+    await log.open(StartKind.PROCESS_CRASH)
+    assert log.log.compacted == Compacted(Offset(30), Offset(30))
+    log.disk.capacity_bytes = None
+    log.log.become_leader(LeaderEpoch(2))
+    log.put((A, b"1"))
+    await log.die(power_loss=False)
+    unknown_below = Offset(31) if is_full else Offset(30)
+    assert log.log.compacted == Compacted(unknown_below, unknown_below)
+    log.check_truth()
+    (report,) = verify(log.disk, log.harness.directory)
+    assert report.problems == []
 
 
 # -- all logs, and tools

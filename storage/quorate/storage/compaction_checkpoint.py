@@ -29,6 +29,7 @@ from quorate.core.disk import Disk
 from quorate.core.ids import Offset, TimestampMs
 from quorate.core.logging import get_logger
 from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_durably
+from quorate.storage.log_context import tolerate_full_disk
 from quorate.storage.log_files import COMPACTION_CHECKPOINT_NAME
 
 __all__ = [
@@ -110,13 +111,22 @@ class CompactionCheckpoint:
         return replace(self, first_dirty_offset=end_offset, horizons=tuple(horizons[-_HORIZONS_MAX:]))
 
 
-def load_compaction(disk: Disk, directory: str, *, log_end_offset: Offset) -> CompactionCheckpoint:
-    """As it was saved. If that cannot be read, anything may be missing, and nothing counts as cleaned."""
+async def load_compaction(
+    disk: Disk, directory: str, *, log_end_offset: Offset, clock: Clock | None = None
+) -> CompactionCheckpoint:
+    """As it was saved. If that cannot be read, anything may be missing, and nothing counts as cleaned.
+
+    Which is then on record, and has to be: found anew at every start it would say so of later records too,
+    and whoever copies this log would have to begin anew each time.
+    """
     try:
         state = read_checkpoint(disk, f"{directory}/{COMPACTION_CHECKPOINT_NAME}")
     except DamagedCheckpoint as damaged:
         log.warning("compaction_checkpoint_damaged", path=damaged.path, reason=damaged.reason)
-        return CompactionCheckpoint(compacted=Compacted(log_end_offset, log_end_offset))
+        unknown = CompactionCheckpoint(compacted=Compacted(log_end_offset, log_end_offset))
+        with tolerate_full_disk("write the compaction checkpoint anew", directory):
+            await save_compaction(disk, directory, unknown, clock=clock)
+        return unknown
     return CompactionCheckpoint() if state is None else _from_state(state)
 
 

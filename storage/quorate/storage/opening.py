@@ -104,8 +104,11 @@ class _Opening:
         elif not self._trust_clean_close(checkpoint):
             damage = await self._recover()
         if damage is None and not self.report.reset_finished:
-            state.compaction = load_compaction(
-                self._context.disk, self._directory, log_end_offset=state.log_end_offset
+            state.compaction = await load_compaction(
+                self._context.disk,
+                self._directory,
+                log_end_offset=state.log_end_offset,
+                clock=self._context.clock,
             )
         return damage
 

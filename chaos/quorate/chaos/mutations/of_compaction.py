@@ -74,7 +74,10 @@ def followers_are_not_told_of_tombstones_that_are_gone(patch: Patch) -> None:
 
 @mutation(48, hunt=cluster_story(a_copy_asks_the_same_of_its_followers, brokers=4, settings=SETTINGS))
 def a_copy_forgets_at_a_restart_what_it_lacks(patch: Patch) -> None:
-    patch.setattr(opening, "load_compaction", lambda *_, **__: CompactionCheckpoint())
+    async def load_compaction(*_: Any, **__: Any) -> CompactionCheckpoint:
+        return CompactionCheckpoint()
+
+    patch.setattr(opening, "load_compaction", load_compaction)
 
 
 @mutation(
