@@ -16,6 +16,7 @@ from quorate.errors import (
     GroupNotEmpty,
     GroupNotFound,
     InvalidRequest,
+    InvalidUpdateVersion,
     QuorateError,
     Unavailable,
     UnknownTopicOrPartition,
@@ -219,6 +220,64 @@ def test_a_deletion_whose_answer_was_lost_is_done() -> None:
             cluster.lose_answers["DeleteGroups"] = 1
             await admin.delete_group("g")
             assert cluster.groups == {}
+
+    simulate(scenario)
+
+
+def test_a_group_is_deleted_as_it_was_seen() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 10)
+        cluster.commit(0, 5)
+        async with cluster.admin() as admin:
+            seen = (await admin.describe_group("g")).revision
+            cluster.commit(0, 7)
+            with pytest.raises(InvalidUpdateVersion):
+                await admin.delete_group("g", revision=seen)
+            assert cluster.committed() == 7
+            await admin.delete_group("g", revision=(await admin.describe_group("g")).revision)
+            assert cluster.groups == {}
+
+    simulate(scenario)
+
+
+def test_a_change_is_made_again_where_others_were_faster_and_nothing_was_done() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        async with cluster.admin() as admin:
+            changes: list[Any] = [
+                lambda: admin.commit_offsets("g", {T0: 30}),
+                lambda: admin.delete_offsets("g", [T0]),
+                lambda: admin.delete_group("g"),
+            ]
+            for change in changes:
+                cluster.commit(0, 5)
+                # Between the look and the change.
+                cluster.group_errors["CommitOffsets"] = deque([InvalidUpdateVersion("others")])
+                cluster.group_errors["DeleteOffsets"] = deque([InvalidUpdateVersion("others")])
+                cluster.group_errors["DeleteGroups"] = deque([InvalidUpdateVersion("others")])
+                await change()
+            assert cluster.groups == {}
+
+    simulate(scenario)
+
+
+def test_a_change_without_an_answer_is_not_made_again_when_others_had_the_last_word() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 100)
+        async with cluster.admin() as admin:
+            await admin.commit_offsets("g", {T0: 1})
+            changes: list[tuple[str, Any]] = [
+                ("CommitOffsets", lambda: admin.commit_offsets("g", {T0: 30})),
+                ("DeleteOffsets", lambda: admin.delete_offsets("g", [T0])),
+                ("DeleteGroups", lambda: admin.delete_group("g")),
+            ]
+            for method, change in changes:
+                cluster.lose_answers[method] = 1
+                cluster.simulation.loop.call_later(2, cluster.commit, 0, 77)
+                with pytest.raises(QuorateError) as raised:
+                    await change()
+                assert raised.value.outcome_unknown, method
+                assert cluster.committed() == 77, method
 
     simulate(scenario)
 

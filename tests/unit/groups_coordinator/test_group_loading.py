@@ -110,6 +110,25 @@ async def what_was_decided_before_is_there_afterwards(world: GroupWorld) -> None
     }
 
 
+def test_what_was_deleted_is_not_brought_back_by_who_saw_it_before_the_log_was_loaded() -> None:
+    simulate(what_was_deleted_is_not_brought_back)
+
+
+async def what_was_deleted_is_not_brought_back(world: GroupWorld) -> None:
+    """Of the offset that was deleted, the next coordinator finds no trace."""
+    await world.start()
+    seen = str(world.shard().revision)
+    assert await world.commit({world.at(0): 5}, revision=seen) == [""]
+    request = DeleteGroupsRequest(groups=[GROUP], revisions=[str(world.shard().revision)])
+    [deleted] = (await world.ask("DeleteGroups", request)).results
+    assert not deleted.HasField("error")
+    world.lead(SELF)
+    await settle()
+    assert await world.commit({world.at(0): 5}, revision=seen) == ["INVALID_UPDATE_VERSION"]
+    assert await world.fetch_offsets() == {}
+    assert await world.commit({world.at(0): 5}, revision=str(world.shard().revision)) == [""]
+
+
 def test_a_shard_is_loaded_before_anybody_asks() -> None:
     async def scenario(world: GroupWorld) -> None:
         await world.start()

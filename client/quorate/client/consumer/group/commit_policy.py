@@ -15,6 +15,9 @@ A position that is committed already is not committed again: an application may 
 only the partition that it has read from costs anything. What is committed is known of the last call for a
 partition, once it was answered, and for as long as the partition is held: a call that is still on its way may
 undo what was answered before, and so may others who have had the partition in between.
+
+Where partitions are assigned by hand, the coordinator knows of no member, and lets go of an offset that was
+not committed for long. So there a position is committed again after an hour, though nothing was read.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ from quorate.errors import (
     UnknownTopicOrPartition,
 )
 
-__all__ = ["CommitCallback", "CommitPolicy", "partition_of"]
+__all__ = ["BY_HAND", "CommitCallback", "CommitPolicy", "partition_of"]
 
 log = get_logger(__name__)
 
@@ -55,6 +58,10 @@ CommitCallback: TypeAlias = Callable[[dict[TopicPartition, OffsetAndMetadata], Q
 
 #: Callbacks that wait to be called, and commits that wait to be over.
 _CALLBACKS_MAX: Final = 1000
+#: of partitions that nobody takes away
+BY_HAND: Final = Tenure(-1, 0)
+#: after which one of these is committed again: far less than offsets are kept for
+_REFRESHED_AFTER_S: Final = 3600.0
 
 
 class _Latest(NamedTuple):
@@ -62,8 +69,8 @@ class _Latest(NamedTuple):
 
     offset: int
     tenure: Tenure | None
-    #: it was answered; else it is on its way, or was refused, or nobody knows
-    is_kept: bool
+    #: when it was answered; None: it is on its way, or was refused, or nobody knows
+    kept_at_s: float | None
 
 
 class Holder(Protocol):
@@ -133,7 +140,7 @@ class CommitPolicy:
             if isinstance(reader.failure, LogTruncated):
                 continue
             latest = self._latest_of(partition)
-            if latest is not None and latest.is_kept and position.offset == latest.offset:
+            if latest is not None and self._is_kept(latest) and position.offset == latest.offset:
                 continue
             if latest is not None and self.is_forward_only and position.offset < latest.offset:
                 continue
@@ -141,6 +148,12 @@ class CommitPolicy:
             epoch = position.leader_epoch if reader.is_begun else None
             found[partition] = OffsetAndMetadata(position.offset, epoch)
         return found
+
+    def _is_kept(self, latest: _Latest) -> bool:
+        if latest.kept_at_s is None:
+            return False
+        is_old = self._clock.monotonic() - latest.kept_at_s >= _REFRESHED_AFTER_S
+        return not (is_old and latest.tenure == BY_HAND)
 
     def _latest_of(self, partition: GroupPartition) -> _Latest | None:
         latest = self._latest.get(partition)
@@ -157,7 +170,8 @@ class CommitPolicy:
                 continue  # others may have committed since
             latest = self._latest.get(partition)
             if latest is None or latest.tenure != tenures[partition] or latest.offset == offset.offset:
-                self._latest[partition] = _Latest(offset.offset, tenures[partition], is_kept=True)
+                now_s = self._clock.monotonic()
+                self._latest[partition] = _Latest(offset.offset, tenures[partition], now_s)
 
     def forget(self, partitions: Collection[GroupPartition]) -> None:
         """They are not read any more: another may commit in them."""
@@ -215,7 +229,7 @@ class CommitPolicy:
         for partition, offset in offsets.items():
             tenure = tenures[partition]
             if tenure is not None and tenure == self._holder.tenure_of(partition):
-                self._latest[partition] = _Latest(offset.offset, tenure, is_kept=False)
+                self._latest[partition] = _Latest(offset.offset, tenure, None)
         return done
 
     async def _identified(self, given: object, timeout_s: float) -> tuple[Offsets, Tenures]:

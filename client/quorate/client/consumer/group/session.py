@@ -30,7 +30,7 @@ from typing import Final
 
 from quorate.client.consumer.group.beginnings import Beginnings
 from quorate.client.consumer.group.by_hand import AssignedByHand
-from quorate.client.consumer.group.commit_policy import CommitPolicy, partition_of
+from quorate.client.consumer.group.commit_policy import BY_HAND, CommitPolicy, partition_of
 from quorate.client.consumer.group.commit_queue import CommitQueue, Offsets, Tenures
 from quorate.client.consumer.group.heartbeats import Heartbeats
 from quorate.client.consumer.group.member import Changes, Hold, Identity, Member, Tenure
@@ -57,8 +57,6 @@ _SETTLE_S: Final = 5.0
 _PAUSE_S_MAX: Final = 5.0
 #: commits that are not in a member's name: accepted while the group has none
 _NOBODY: Final = Identity("", 0, 0)
-#: of partitions that nobody takes away
-_BY_HAND: Final = Tenure(-1, 0)
 
 
 class GroupSession:
@@ -393,11 +391,11 @@ class GroupSession:
         return _NOBODY if self._is_by_hand else self._member.identity
 
     def tenure_of(self, partition: GroupPartition) -> Tenure | None:
-        return _BY_HAND if self._is_by_hand else self._member.tenure_of(partition)
+        return BY_HAND if self._is_by_hand else self._member.tenure_of(partition)
 
     def tenure_told_of(self, partition: GroupPartition | None) -> Tenure | None:
         if self._is_by_hand:
-            return _BY_HAND
+            return BY_HAND
         # What was lost and is held again waits for a poll to be told of, and its old reader for one to go.
         told = Hold.ACTIVE, Hold.REVOKING
         return None if partition is None else self._member.tenure_of(partition, *told)
