@@ -29,7 +29,7 @@ from quorate.controller.placement import BrokerLoads, can_take_replicas, rack_of
 from quorate.controller.reassignment import is_reassigning, start_move
 from quorate.controller.topics import make_topic
 from quorate.core.config import GroupConfig
-from quorate.core.config.topic import MIN_INSYNC_REPLICAS
+from quorate.core.config.topic import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION_ENABLE
 from quorate.core.ids import BrokerId
 from quorate.core.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC
 from quorate.errors import InvalidConfig, NotEnoughReplicas
@@ -103,13 +103,17 @@ def grow_offsets_topic(image: MetadataImage, *, replication_factor: int) -> Deci
 
 def check_configs_of_internal(topic: TopicImage | None, changes: dict[str, str | None]) -> None:
     """``changes``: settings of the topic that somebody wants to change."""
-    if topic is not None and topic.name in INTERNAL_TOPICS and _CLEANUP_POLICY in changes:
-        raise InvalidConfig(
-            f"{_CLEANUP_POLICY}: topic {topic.name} is the system's own, and stays as it is; groups would "
-            "forget how far they have come",
-            key=_CLEANUP_POLICY,
-            topic=topic.name,
-        )
+    if topic is None or topic.name not in INTERNAL_TOPICS:
+        return
+    for key, value in changes.items():
+        forgets = key == _CLEANUP_POLICY or (key == UNCLEAN_LEADER_ELECTION_ENABLE and value == "true")
+        if forgets:
+            raise InvalidConfig(
+                f"{key}: topic {topic.name} is the system's own, and stays as it is; groups would forget how "
+                "far they have come",
+                key=key,
+                topic=topic.name,
+            )
 
 
 class _Growth:

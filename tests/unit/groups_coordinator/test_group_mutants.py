@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quorate.broker.controller_link.lease import Lease, fenced
-from quorate.broker.groups import loading
+from quorate.broker.groups import loading, shard
 from quorate.broker.groups import upkeep as group_upkeep
 from quorate.broker.groups.ends import Ends, _Leader
 from quorate.broker.groups.group_members import GroupMembers
@@ -153,21 +153,31 @@ def what_cannot_be_understood_is_skipped(patch: Patch) -> None:
     patch.setattr(loading, "decode_record", skip)
 
 
+def what_was_deleted_before_was_never_there(patch: Patch) -> None:
+    async def load(*args: Any) -> Any:
+        groups = await loading.load(*args)
+        groups.forgotten_at = BEFORE_ALL
+        return groups
+
+    patch.setattr(shard, "load", load)
+
+
 def everything_is_loaded_in_one_turn(patch: Patch) -> None:
     patch.setattr(loading, "_RECORDS_PER_TURN", 1 << 60)
 
 
 def tombstones_are_not_read_back(patch: Patch) -> None:
-    def keep(latest: dict[bytes, Record], records: Sequence[Record]) -> None:
-        latest.update((record.key or b"", record) for record in records if record.value is not None)
+    def keep(latest: dict[bytes, Any], records: Sequence[Record], leader_epoch: int) -> None:
+        there = [record for record in records if record.value is not None]
+        latest.update((record.key or b"", loading._InEpoch(record, leader_epoch)) for record in there)
 
     patch.setattr(loading, "_take_over", keep)
 
 
 def the_first_record_of_a_key_is_kept(patch: Patch) -> None:
-    def keep(latest: dict[bytes, Record], records: Sequence[Record]) -> None:
+    def keep(latest: dict[bytes, Any], records: Sequence[Record], leader_epoch: int) -> None:
         for record in records:
-            latest.setdefault(record.key or b"", record)
+            latest.setdefault(record.key or b"", loading._InEpoch(record, leader_epoch))
 
     patch.setattr(loading, "_take_over", keep)
 
@@ -375,6 +385,7 @@ FENCED_LATER = partial(answers.the_lease_counts_when_the_answer_leaves, method="
             what_cannot_be_understood_is_skipped,
             loadings.what_cannot_be_understood_is_an_error_and_not_nothing,
         ),
+        (what_was_deleted_before_was_never_there, loadings.what_was_deleted_is_not_brought_back),
         (everything_is_loaded_in_one_turn, loadings.loading_does_not_hold_the_loop),
         (the_first_record_of_a_key_is_kept, loadings.what_was_decided_before_is_there_afterwards),
         (tombstones_are_not_read_back, upkeep.offsets_of_a_group_without_members_expire),

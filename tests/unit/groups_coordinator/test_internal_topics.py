@@ -287,6 +287,18 @@ def test_it_stays_compacted(policy: str | None) -> None:
     assert offsets_topic(cluster).configs["segment.bytes"] == str(1 << 20)
 
 
+def test_offsets_are_not_given_up_by_a_setting() -> None:
+    """Who has to, in an incident, says so partition by partition: RecoverPartition."""
+    cluster = SmallCluster(3)
+    make(cluster)
+    key = "unclean.leader.election.enable"
+    with pytest.raises(InvalidConfig, match="groups would forget"):
+        cluster.configure(OFFSETS_TOPIC, {key: "true"})
+    cluster.configure(OFFSETS_TOPIC, {key: "false"})
+    cluster.configure(OFFSETS_TOPIC, {key: None})
+    assert key not in offsets_topic(cluster).configs
+
+
 def test_clients_cannot_write_to_it() -> None:
     simulate(clients_cannot_write_to_it)
 
