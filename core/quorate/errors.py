@@ -68,6 +68,7 @@ A class says all that a caller may decide on; nobody should ever look at a messa
     │   ├── FencedMemberEpoch       the member has to give up everything and join again
     │   ├── StaleMemberEpoch        not the one who may commit there (rule 62)
     │   ├── CommitOvertaken         a later commit of the same member stands (rule 62)
+    │   ├── HeartbeatOvertaken      a later call of the same member was heard
     │   ├── UnreleasedInstance      a static member's name is in use
     │   ├── GroupNotFound
     │   ├── GroupNotEmpty
@@ -133,6 +134,7 @@ from quorate.core.group_errors import (
     GroupFull,
     GroupNotEmpty,
     GroupNotFound,
+    HeartbeatOvertaken,
     NotCoordinator,
     StaleMemberEpoch,
     UnknownMember,
@@ -167,6 +169,7 @@ __all__ = [
     "GroupFull",
     "GroupNotEmpty",
     "GroupNotFound",
+    "HeartbeatOvertaken",
     "InconsistentMetadata",
     "IneligibleReplica",
     "InvalidConfig",

@@ -13,6 +13,7 @@ __all__ = [
     "GroupFull",
     "GroupNotEmpty",
     "GroupNotFound",
+    "HeartbeatOvertaken",
     "NotCoordinator",
     "StaleMemberEpoch",
     "UnknownMember",
@@ -78,6 +79,15 @@ class CommitOvertaken(GroupError):
     """The same member has committed there since, and that one stands (rule 62). Nothing was done."""
 
     code = "COMMIT_OVERTAKEN"
+
+
+class HeartbeatOvertaken(GroupError):
+    """A later call of the same member was heard, and that one counts. Nothing was done.
+
+    Only a copy that comes late is refused so. Else the member has not counted up ``call_number``.
+    """
+
+    code = "HEARTBEAT_OVERTAKEN"
 
 
 class UnreleasedInstance(GroupError):

@@ -153,6 +153,30 @@ def test_a_subscription_is_told_until_it_is_known() -> None:
     assert not one.request(max_wait_ms=0).HasField("subscription")
 
 
+def test_each_call_has_a_higher_number_also_in_the_next_life() -> None:
+    one = joined(*PARTITIONS[:1])
+    numbers = [one.request(max_wait_ms=0).call_number for _ in range(3)]
+    farewell, _ = one.leave()
+    assert farewell is not None
+    one.join()
+    numbers += [farewell.call_number, one.request(max_wait_ms=0).call_number]
+    assert numbers == list(range(1, 6))
+
+
+def test_a_join_names_the_last_departure_that_is_known_and_no_other_call_does() -> None:
+    one = member()
+    one.join()
+    assert one.request(max_wait_ms=0).departure_epoch == 0
+    assert one.request(max_wait_ms=0).HasField("departure_epoch")
+    one.departure_epoch = 7
+    assert one.request(max_wait_ms=0).departure_epoch == 7
+    hear(one, answer(8))
+    assert not one.request(max_wait_ms=0).HasField("departure_epoch")
+    one.leave()
+    one.join()
+    assert one.request(max_wait_ms=0).departure_epoch == 7
+
+
 def test_whoever_was_removed_comes_back_as_somebody_else_who_holds_nothing() -> None:
     one = joined(*PARTITIONS[:2])
     identity, name = one.identity, one.member_id

@@ -101,7 +101,7 @@ def believes_the_refusal_of_a_call_that_was_overtaken(patch: Patch) -> None:
 
     def is_of_interest(self: Heartbeats, sent: Any) -> bool:
         is_current = of_interest(self, sent)
-        self._number = sent.number
+        self._member.calls = sent.request.call_number
         return is_current
 
     patch.setattr(Heartbeats, "_is_of_interest", is_of_interest)

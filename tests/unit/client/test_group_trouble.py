@@ -14,7 +14,9 @@ from quorate.errors import (
     CoordinatorNotAvailable,
     FencedMemberEpoch,
     GroupFull,
+    HeartbeatOvertaken,
     InvalidRequest,
+    InvalidUpdateVersion,
     QuorateError,
     UnknownMember,
     UnreleasedInstance,
@@ -161,6 +163,44 @@ def test_a_call_that_was_overtaken_may_be_refused_without_harm() -> None:
         assert [what for what, _ in first.heard] == ["assigned", "revoked"]
         await first.close()
         await second.close()
+
+    simulate(scenario)
+
+
+def test_a_join_that_names_an_old_departure_is_made_again_with_the_last_one() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 10)
+        refusal = InvalidUpdateVersion("somebody has gone", departure_epoch=5)
+        cluster.group_errors["GroupHeartbeat"] = deque([refusal])
+        app = Application(cluster, "a")
+        began = cluster.now()
+        app.start()
+        await until(cluster, lambda: app.assignment)
+        assert cluster.now() - began < 0.5
+        await until(cluster, lambda: len(app.read) == 10)
+        assert app.errors == []
+        first, second = cluster.heartbeats()[:2]
+        assert (first.departure_epoch, second.departure_epoch) == (0, 5)
+        assert second.call_number > first.call_number
+        await app.close()
+
+    simulate(scenario)
+
+
+def test_a_call_whose_copy_was_faster_is_followed_by_another_at_once() -> None:
+    async def scenario(cluster: GroupCluster) -> None:
+        topic_of(cluster, 1, 10)
+        cluster.group_errors["GroupHeartbeat"] = deque([HeartbeatOvertaken("a later one was heard")])
+        app = Application(cluster, "a")
+        app.start()
+        await until(cluster, lambda: len(app.read) == 10)
+        assert app.errors == []
+        cluster.group_errors["GroupHeartbeat"] = deque([HeartbeatOvertaken("a later one was heard")])
+        asked = len(cluster.heartbeats())
+        await until(cluster, lambda: len(cluster.heartbeats()) == asked + 2)
+        assert app.errors == []
+        assert [what for what, _ in app.heard] == ["assigned"]
+        await app.close()
 
     simulate(scenario)
 

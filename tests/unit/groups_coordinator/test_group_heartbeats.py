@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from quorate.broker.groups.records import GroupRecord, partitions_of
-from quorate.errors import FencedMemberEpoch, GroupFull, InvalidRequest, NotCoordinator, UnknownMember
-from quorate.v1.group_pb2 import DescribeGroupsRequest, GroupHeartbeatResponse
+from quorate.errors import (
+    FencedMemberEpoch,
+    GroupFull,
+    HeartbeatOvertaken,
+    InvalidRequest,
+    NotCoordinator,
+    UnknownMember,
+)
+from quorate.v1.group_pb2 import DescribeGroupsRequest, GroupHeartbeatRequest, GroupHeartbeatResponse
 from tests.unit.broker.broker_harness import SECOND, SELF
 from tests.unit.groups_coordinator.group_world import (
     GROUP,
@@ -310,6 +318,78 @@ async def a_call_that_was_replaced_may_break_off(world: GroupWorld) -> None:
     await world.clock.sleep(2 * GRACE_S)
     assert world.members() == ["a"]
     assert not newer.done()
+
+
+# -- copies that come late
+
+
+def numbered(request: GroupHeartbeatRequest, number: int) -> GroupHeartbeatRequest:
+    request.call_number = number
+    return request
+
+
+def test_a_copy_that_comes_late_does_not_take_the_place_of_the_call_that_waits() -> None:
+    simulate(a_copy_that_comes_late_does_not_take_the_place_of_the_call_that_waits)
+
+
+async def a_copy_that_comes_late_does_not_take_the_place_of_the_call_that_waits(world: GroupWorld) -> None:
+    """It would be answered at once, its client would pause, and the copy's end look like its death."""
+    await world.start()
+    told = await world.ask("GroupHeartbeat", numbered(join("a"), 1))
+    live = world.asking("GroupHeartbeat", numbered(beat("a", told, max_wait_ms=60_000), 3))
+    await settle()
+    for number in (0, 1, 2, 3):
+        copy = world.asking("GroupHeartbeat", numbered(beat("a", told, max_wait_ms=60_000), number))
+        await settle()
+        with suppress(HeartbeatOvertaken):
+            await cancel(copy)
+        assert not live.done()
+    await world.clock.sleep(2 * GRACE_S)
+    assert world.members() == ["a"]
+    assert not live.done()
+    await cancel(live)
+    await world.clock.sleep(2 * GRACE_S)
+    assert world.members() == []
+
+
+def test_a_copy_that_comes_late_is_no_sign_of_life() -> None:
+    simulate(a_copy_that_comes_late_is_no_sign_of_life)
+
+
+async def a_copy_that_comes_late_is_no_sign_of_life(world: GroupWorld) -> None:
+    await world.start()
+    told = await world.ask("GroupHeartbeat", numbered(join("a"), 1))
+    await world.ask("GroupHeartbeat", numbered(beat("a", told), 2))
+    await world.clock.sleep(SESSION_S - 1)
+    for request in (join("a"), beat("a", told)):
+        late = await refusal(world.ask("GroupHeartbeat", numbered(request, 1)))
+        assert isinstance(late, HeartbeatOvertaken)
+    assert world.members() == ["a"]
+    await world.clock.sleep(1.1)
+    assert world.members() == []
+
+
+def test_a_new_coordinator_has_heard_no_call_and_goes_by_what_is_written_down() -> None:
+    simulate(a_new_coordinator_has_heard_no_call_and_goes_by_what_is_written_down)
+
+
+async def a_new_coordinator_has_heard_no_call_and_goes_by_what_is_written_down(world: GroupWorld) -> None:
+    await world.start()
+    told = await world.ask("GroupHeartbeat", numbered(join("a"), 5))
+    await world.ask("GroupHeartbeat", numbered(beat("a", told), 9))
+    world.lead(SECOND)
+    await settle()
+    world.lead(SELF)
+    await settle()
+    late = await refusal(world.ask("GroupHeartbeat", numbered(join("a", topics=["u"]), 4)))
+    assert isinstance(late, HeartbeatOvertaken)
+    await world.ask("GroupHeartbeat", numbered(beat("a", told), 8))
+    late = await refusal(world.ask("GroupHeartbeat", numbered(beat("a", told), 8)))
+    assert isinstance(late, HeartbeatOvertaken)
+    await world.ask("GroupHeartbeat", numbered(beat("a", told), 10))
+
+
+# -- who dies, and who comes after him
 
 
 def test_a_member_that_dies_before_its_join_is_committed_is_removed_too() -> None:

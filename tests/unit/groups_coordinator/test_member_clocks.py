@@ -60,7 +60,7 @@ def test_members_are_overdue_exactly_when_their_time_is_over(seed: int) -> None:
                 if is_static:
                     model.static.add(key)
             elif action == "heard":
-                clocks.heard(key)
+                clocks.heard(key, 0)
                 model.heard[key] = now
                 model.broken.pop(key, None)
             elif action == "broke":
@@ -123,7 +123,7 @@ def test_calls_do_not_fill_the_heap() -> None:
         clocks.add(key, is_static=False)
         for _ in range(1_000):
             clocks.broke_off(key)
-            clocks.heard(key)
+            clocks.heard(key, 0)
             await clock.sleep(0.1)
         assert len(clocks._heap) < 20
 

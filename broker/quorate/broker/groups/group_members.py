@@ -8,6 +8,11 @@ change reaches whom it concerns in the time of a commit, and nobody else notices
 A refusal is an answer, too, and leaves like one: a member that is told that it is unknown gives up all that
 it reads, and its removal could still be on its way (``GroupShard.committed``).
 
+A call that is not newer than the last one that was heard is a copy that comes late, and is refused before
+anything is made of it: it takes nobody's place, is no sign of life, and none of death when it breaks off. A
+new coordinator has heard none. The first copy that reaches it counts until its member calls, which by then
+is looking for it.
+
 A static member that dies has said nothing about coming back, and its successor would have to wait until the
 session is over. But its call has broken off. So when somebody comes under the same name, and nothing was
 heard from the one before since, that one counts as away, and the successor goes on where it was.
@@ -57,6 +62,7 @@ class GroupMembers:
     async def heartbeat(self, request: GroupHeartbeatRequest) -> GroupHeartbeatResponse:
         self._shard.check_loaded()
         heartbeat = Heartbeat(request)
+        self._check_is_new(heartbeat)
         self._under_way.begin(heartbeat)
         try:
             return await self._answer(heartbeat)
@@ -67,6 +73,11 @@ class GroupMembers:
             raise
         finally:
             self._under_way.end(heartbeat)
+
+    def _check_is_new(self, heartbeat: Heartbeat) -> None:
+        last = self._clocks.last_call(heartbeat.key)
+        if last:
+            membership.check_call_number(heartbeat.request, at_least=last + 1)
 
     async def _answer(self, heartbeat: Heartbeat) -> GroupHeartbeatResponse:
         request = heartbeat.request
@@ -101,7 +112,7 @@ class GroupMembers:
         if decision.records:
             self._context.check_room(self._shard.groups, request.group)
             self._shard.carry_out(decision.records)
-        self._clocks.heard(heartbeat.key)
+        self._clocks.heard(heartbeat.key, request.call_number)
         return decision.answer
 
     # -- what becomes of members

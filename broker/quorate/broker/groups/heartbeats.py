@@ -4,6 +4,9 @@ A member that has something new to say does not wait for the answer to what it s
 takes the older one's place, and the older one is answered at once; nobody reads that answer. What counts is
 that nothing of the older one is acted on any more: it says that the member holds what the newer one may have
 given up. Neither is it a sign of death when the older one breaks off.
+
+Which is the newer one, the numbers say that members give their calls: a copy that comes late does not get
+here (``GroupMembers.heartbeat``). Of a member that does not number them it is the one that came last.
 """
 
 from __future__ import annotations

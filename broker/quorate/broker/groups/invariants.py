@@ -26,6 +26,7 @@ def validate(group: Group) -> None:
 
 def _validate_epochs(group: Group) -> None:
     assert group.assignment_epoch <= group.group_epoch, group.name
+    assert group.departure_epoch <= group.group_epoch, group.name
     for member in group.members.values():
         name = member.member_id
         assert 0 < member.member_epoch <= group.group_epoch, (name, member.member_epoch, group.group_epoch)

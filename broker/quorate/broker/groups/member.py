@@ -35,6 +35,8 @@ class Member:
     revoking: Mapping[TopicIdPartition, int] = field(default_factory=dict)
     #: a static member that is not there, and reads nothing
     is_away: bool = False
+    #: of its last call that had a subscription, or said that it is away; 0: it does not number them
+    call_number: int = 0
     #: of the subscription; getting at them in the message takes longer than all that is done with them
     topic_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
@@ -71,6 +73,7 @@ class Member:
             assigned=holdings_of(value.assigned),
             revoking=holdings_of(value.revoking),
             is_away=value.is_away,
+            call_number=value.call_number,
         )
 
     def to_value(self) -> MemberValue:
@@ -82,4 +85,5 @@ class Member:
             assigned=held_partitions(self.assigned),
             revoking=held_partitions(self.revoking),
             is_away=self.is_away,
+            call_number=self.call_number,
         )

@@ -50,11 +50,13 @@ class Overdue(enum.Enum):
 
 
 class _Member:
-    __slots__ = ("broken_at", "entry_at", "heard_at", "is_static", "retry_at", "revoke_by")
+    __slots__ = ("broken_at", "call_number", "entry_at", "heard_at", "is_static", "retry_at", "revoke_by")
 
     def __init__(self, now: float, *, is_static: bool) -> None:
         self.is_static = is_static
         self.heard_at = now
+        #: of the last call that was heard; 0: none was, or they have no numbers
+        self.call_number = 0
         #: None: its last call did not break off
         self.broken_at: float | None = None
         #: None: it has nothing to give up
@@ -104,11 +106,18 @@ class MemberClocks:
         member = self._members[key] = _Member(self._clock.monotonic(), is_static=is_static)
         self._push(key, member)
 
-    def heard(self, key: MemberKey) -> None:
+    def heard(self, key: MemberKey, call_number: int) -> None:
+        """For whoever has made sure that it is no copy of an older call."""
         member = self._members.get(key)
         if member is not None:
+            member.call_number = call_number
             member.heard_at = self._clock.monotonic()
             member.broken_at = None
+
+    def last_call(self, key: MemberKey) -> int:
+        """The number of the last call that was heard; 0: none was, or they have no numbers."""
+        member = self._members.get(key)
+        return 0 if member is None else member.call_number
 
     def broke_off(self, key: MemberKey) -> None:
         """A call of the member ended before it was answered."""

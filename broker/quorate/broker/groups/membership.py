@@ -5,6 +5,16 @@ Nothing is changed: whoever called appends the records as one batch, applies the
 they are committed (docs/adr/0016). What is refused raises an error, and has no records.
 
 How partitions change hands, and what a member may be believed, is in ``reconciliation``.
+
+Calls arrive late, in another order, and more than once. What one says of partitions does no harm then
+(``reconciliation``); what it wants would. So two things are asked of each, unless its member says neither:
+
+- *Is there a later one?* A member numbers its calls. The number of the last one that had a subscription, or
+  said that it is away, is written down: what was said before it means nothing to any coordinator. The others
+  are told apart by the number that was heard last, in memory (``group_members``).
+- *Is it from before its member went?* A join names the group's ``departure_epoch``, which every departure
+  changes. The member's own departure has, too: its join does not fit any more, and does not bring back a
+  process that is dead, nor take an instance id from the one that has it now.
 """
 
 from __future__ import annotations
@@ -28,7 +38,15 @@ from quorate.broker.groups.settings import GroupSettings
 from quorate.broker.groups.targets import compute_targets, is_alike, is_up_to_date
 from quorate.broker.groups.topics import TopicCatalog
 from quorate.core.member_epochs import AWAY_EPOCH, JOIN_EPOCH, LEAVE_EPOCH
-from quorate.errors import FencedMemberEpoch, GroupFull, InvalidRequest, UnknownMember, UnreleasedInstance
+from quorate.errors import (
+    FencedMemberEpoch,
+    GroupFull,
+    HeartbeatOvertaken,
+    InvalidRequest,
+    InvalidUpdateVersion,
+    UnknownMember,
+    UnreleasedInstance,
+)
 from quorate.v1.group_pb2 import (
     GroupHeartbeatRequest,
     GroupHeartbeatResponse,
@@ -38,6 +56,7 @@ from quorate.v1.group_pb2 import (
 __all__ = [
     "Decision",
     "answer",
+    "check_call_number",
     "has_news",
     "heartbeat",
     "known_member",
@@ -70,12 +89,16 @@ def heartbeat(
     """
     check_heartbeat(request, settings)
     group = groups.get(request.group) or Group(request.group)
+    known = group.members.get(request.member_id)
+    if known is not None:
+        # Not higher: one that waits is decided again.
+        check_call_number(request, at_least=known.call_number)
     draft = Draft(group)
     if request.member_epoch == LEAVE_EPOCH:
         known_member(group, request.member_id)
         _remove(draft, request.member_id, topics)
     elif request.member_epoch == AWAY_EPOCH:
-        _step_away(draft, known_member(group, request.member_id))
+        _step_away(draft, known_member(group, request.member_id), request.call_number)
     elif request.member_epoch == JOIN_EPOCH:
         _join(draft, group, request, topics, settings, seems_dead, silent_ms)
     else:
@@ -159,6 +182,16 @@ def rebalance_timeout_ms(member: Member, settings: GroupSettings) -> int:
     return min(wanted, settings.rebalance_timeout_max_ms)
 
 
+def check_call_number(request: GroupHeartbeatRequest, *, at_least: int) -> None:
+    if request.call_number < at_least:
+        raise HeartbeatOvertaken(
+            f"member {request.member_id} has made call {at_least - 1} or a later one, and this is its call "
+            f"{request.call_number}: each has a higher call_number than the one before",
+            member_id=request.member_id,
+            call_number=request.call_number,
+        )
+
+
 def known_member(group: Group | None, member_id: str) -> Member:
     member = None if group is None else group.members.get(member_id)
     if member is None:
@@ -184,13 +217,14 @@ def _join(
     subscription = normalized(request.subscription)
     member = group.members.get(request.member_id)
     if member is not None:
-        _come_again(draft, member, subscription, topics)
+        _come_again(draft, member, subscription, request.call_number, topics)
         return
+    _check_departures(group, request)
     former = group.member_of_instance(subscription.instance_id) if subscription.instance_id else None
     if former is None:
-        _add(draft, group, request.member_id, subscription, topics, settings)
+        _add(draft, group, request, subscription, topics, settings)
     elif former.is_away or seems_dead(former.member_id):
-        _succeed(draft, former, request.member_id, subscription, topics)
+        _succeed(draft, former, request, subscription, topics)
     else:
         # By these the one who asks can tell a process that lives from one whose end was not noticed yet.
         raise UnreleasedInstance(
@@ -205,10 +239,19 @@ def _join(
         )
 
 
+def _check_departures(group: Group, request: GroupHeartbeatRequest) -> None:
+    if request.HasField("departure_epoch") and request.departure_epoch != group.departure_epoch:
+        raise InvalidUpdateVersion(
+            f"a member of group {group.name} has gone since {request.member_id} asked to join: join again, "
+            f"with departure_epoch {group.departure_epoch}",
+            departure_epoch=group.departure_epoch,
+        )
+
+
 def _add(
     draft: Draft,
     group: Group,
-    member_id: str,
+    request: GroupHeartbeatRequest,
     subscription: GroupSubscription,
     topics: TopicCatalog,
     settings: GroupSettings,
@@ -221,38 +264,46 @@ def _add(
     epoch = draft.next_epoch()
     draft.put(
         Member(
-            member_id=member_id,
+            member_id=request.member_id,
             subscription=subscription,
             member_epoch=epoch,
             previous_member_epoch=epoch,
+            call_number=request.call_number,
         )
     )
     draft.retarget(compute_targets(draft.members, topics))
 
 
-def _come_again(draft: Draft, member: Member, subscription: GroupSubscription, topics: TopicCatalog) -> None:
+def _come_again(
+    draft: Draft, member: Member, subscription: GroupSubscription, call_number: int, topics: TopicCatalog
+) -> None:
     """The answer to its join was lost, it was fenced, it is back, or the call is an old one that comes late.
 
     Which of them cannot be told. So nothing that it holds is taken for given up: in the epoch that it is told
     now, it will say.
     """
     draft.put(replace(member, is_away=False))
-    _subscribe(draft, member, subscription, topics)
+    _subscribe(draft, member, subscription, call_number, topics)
 
 
 def _succeed(
-    draft: Draft, former: Member, member_id: str, subscription: GroupSubscription, topics: TopicCatalog
+    draft: Draft,
+    former: Member,
+    request: GroupHeartbeatRequest,
+    subscription: GroupSubscription,
+    topics: TopicCatalog,
 ) -> None:
     if not former.is_away:
         former = draft.step_away(former.member_id)
     epoch = draft.next_epoch()
     successor = replace(
         former,
-        member_id=member_id,
+        member_id=request.member_id,
         subscription=subscription,
         member_epoch=epoch,
         previous_member_epoch=epoch,
         is_away=False,
+        call_number=request.call_number,
     )
     draft.succeed(former, successor)
     if not is_alike(subscription, former.subscription):
@@ -267,7 +318,7 @@ def _stay(draft: Draft, member: Member, request: GroupHeartbeatRequest, topics: 
     _check_epoch(member, request.member_epoch)
     _check_owned(member, owned)
     if request.HasField("subscription"):
-        _subscribe(draft, member, normalized(request.subscription), topics)
+        _subscribe(draft, member, normalized(request.subscription), request.call_number, topics)
     if _is_believed(member, request.member_epoch):
         draft.release(member.member_id, owned)
 
@@ -306,17 +357,18 @@ def _check_owned(member: Member, owned: frozenset[TopicIdPartition]) -> None:
         )
 
 
-def _subscribe(draft: Draft, member: Member, subscription: GroupSubscription, topics: TopicCatalog) -> None:
+def _subscribe(
+    draft: Draft, member: Member, subscription: GroupSubscription, call_number: int, topics: TopicCatalog
+) -> None:
     if subscription.instance_id != member.instance_id:
         raise InvalidRequest(
             f"member {member.member_id} has instance id {member.instance_id!r}, which cannot become "
             f"{subscription.instance_id!r}"
         )
-    if subscription == member.subscription:
-        return
+    # The number also of one that is as before: between the two it may have wanted something else.
     current = draft.member(member.member_id)
     assert current is not None
-    draft.put(replace(current, subscription=subscription))
+    draft.put(replace(current, subscription=subscription, call_number=call_number))
     if not is_alike(subscription, member.subscription):
         draft.retarget(compute_targets(draft.members, topics))
 
@@ -336,8 +388,9 @@ def _remove(draft: Draft, member_id: str, topics: TopicCatalog) -> None:
     draft.retarget(compute_targets(draft.members, topics))
 
 
-def _step_away(draft: Draft, member: Member) -> None:
+def _step_away(draft: Draft, member: Member, call_number: int) -> None:
     if not member.instance_id:
         raise InvalidRequest(f"member {member.member_id} has no instance id, so it can only leave for good")
     if not member.is_away:
-        draft.step_away(member.member_id)
+        # With its number: a join of before must not say that it is back.
+        draft.put(replace(draft.step_away(member.member_id), call_number=call_number))

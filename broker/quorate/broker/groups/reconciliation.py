@@ -68,6 +68,7 @@ class Draft:
         self._hopeful: set[str] = set()
         self._group_epoch = group.group_epoch
         self._assignment_epoch = group.assignment_epoch
+        self._departure_epoch = group.departure_epoch
 
     @property
     def members(self) -> dict[str, Member]:
@@ -97,7 +98,7 @@ class Draft:
         member = self._known(member_id)
         self._freed.update(member.assigned, member.revoking)
         self._changed[member_id] = None
-        self.next_epoch()
+        self._departure_epoch = self.next_epoch()
 
     def succeed(self, former: Member, successor: Member) -> None:
         """The successor has what the former one had: nothing moves, and nothing is free in between."""
@@ -107,7 +108,7 @@ class Draft:
         self._changed[successor.member_id] = successor
         # The former one may have been about to get what this decision has freed.
         self._hopeful.add(successor.member_id)
-        self.next_epoch()
+        self._departure_epoch = self.next_epoch()
 
     def step_away(self, member_id: str) -> Member:
         """It reads nothing any more: what it was to give up, it has."""
@@ -161,6 +162,7 @@ class Draft:
             value = GroupValue(
                 group_epoch=self._group_epoch,
                 assignment_epoch=self._assignment_epoch,
+                departure_epoch=self._departure_epoch,
                 empty_since_ms=0 if self.members else now_ms,
             )
             records.append(group_record(self._group.name, value))

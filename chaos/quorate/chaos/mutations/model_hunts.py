@@ -13,7 +13,7 @@ from quorate.chaos.mutations.hunts import SeededHunt
 from quorate.chaos.raft.simulation import Simulation
 from quorate.errors import InconsistentMetadata
 
-__all__ = ["CLIENTS_IN_GROUPS", "CONTROLLER", "GROUPS", "PRODUCER", "RAFT", "REPLICAS"]
+__all__ = ["CLIENTS_IN_GROUPS", "CONTROLLER", "GROUPS", "ORDERED_GROUPS", "PRODUCER", "RAFT", "REPLICAS"]
 
 _STEPS: Final = 300
 
@@ -35,6 +35,12 @@ REPLICAS: Final = SeededHunt(
 )
 GROUPS: Final = SeededHunt(
     "model of groups", lambda seed: group_model.walk(seed, steps=_STEPS), seeds_max=200
+)
+#: of members that number their calls, and say what their joins are based on
+ORDERED_GROUPS: Final = SeededHunt(
+    "model of groups, with numbers",
+    lambda seed: group_model.walk(seed, steps=_STEPS, is_ordered=True),
+    seeds_max=1000,
 )
 #: with what a consumer makes of the coordinator's answers
 CLIENTS_IN_GROUPS: Final = SeededHunt(

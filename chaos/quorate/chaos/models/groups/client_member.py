@@ -23,8 +23,10 @@ class ClientMember(ModelMember):
     #: it begins anew as somebody else
     may_keep_its_name = False
 
-    def __init__(self, group: str, member_id: str, subscription: GroupSubscription) -> None:
-        super().__init__(group, member_id, subscription)
+    def __init__(
+        self, group: str, member_id: str, subscription: GroupSubscription, *, is_ordered: bool = False
+    ) -> None:
+        super().__init__(group, member_id, subscription, is_ordered=is_ordered)
         self._member = Member(group, subscription, lambda: self.member_id)
         self._member.join()
 
@@ -36,7 +38,15 @@ class ClientMember(ModelMember):
         self.calls += 1
         self._member.began([each for each in self._member.held(Hold.NEW) if rng.random() < 0.5])
         self._member.shown([each for each in self._member.held(Hold.READY) if rng.random() < 0.5])
-        return self._member.request(max_wait_ms=0)
+        return self._without_order(self._member.request(max_wait_ms=0))
+
+    def farewell(self, *, is_away: bool) -> GroupHeartbeatRequest:
+        farewell, _ = self._member.leave(is_away=is_away)
+        assert farewell is not None
+        return self._without_order(farewell)
+
+    def hear_of_departure(self, departure_epoch: int) -> None:
+        self._member.departure_epoch = departure_epoch
 
     def hear(self, request: GroupHeartbeatRequest, response: GroupHeartbeatResponse) -> None:
         is_told = request.HasField("subscription") and request.subscription == self.subscription
@@ -55,6 +65,13 @@ class ClientMember(ModelMember):
         super().begin_anew(member_id)
         self._member.leave()
         self._member.join()
+
+    def _without_order(self, request: GroupHeartbeatRequest) -> GroupHeartbeatRequest:
+        """As a client says it that has never heard of numbers, if it is to be one."""
+        if not self.is_ordered:
+            request.ClearField("call_number")
+            request.ClearField("departure_epoch")
+        return request
 
     def _look(self) -> None:
         self.epoch = self._member.epoch

@@ -9,6 +9,10 @@ Since the members really hold partitions, "one owner at any time" is checked and
 member reads, the coordinator counts as held by it. Whoever was removed does not count, until it has heard
 of it: it may read for a while what is somebody else's, but it commits nothing.
 
+Members may number their calls, and name the last departure that they know of when they join, or do
+neither, as the protocol allows. If they do, no call from before one went brings it back, and in the end each
+reads what it wanted last.
+
 At the end everything calms down, and all has to be read again within a few calls of each.
 """
 
@@ -22,10 +26,17 @@ from typing import Final, NamedTuple
 from quorate.broker.groups import offset_decisions
 from quorate.broker.groups.invariants import validate
 from quorate.broker.groups.records import GroupRecord, TopicIdPartition
+from quorate.broker.groups.requests import normalized
 from quorate.chaos.models.groups.group_world import GROUP, World, compacted, contents, replayed
 from quorate.chaos.models.groups.model_member import ModelMember
 from quorate.core.ids import TopicName
-from quorate.errors import FencedMemberEpoch, GroupError, QuorateError, UnknownMember
+from quorate.errors import (
+    FencedMemberEpoch,
+    GroupError,
+    InvalidUpdateVersion,
+    QuorateError,
+    UnknownMember,
+)
 from quorate.v1.group_pb2 import (
     CommitOffsetsRequest,
     GroupHeartbeatRequest,
@@ -50,11 +61,13 @@ class _Call(NamedTuple):
     life: int
     number: int
     request: GroupHeartbeatRequest
+    #: departures that there were before it was sent
+    departures: int
 
 
 class _Answer(NamedTuple):
     call: _Call
-    said: GroupHeartbeatResponse | GroupError
+    said: GroupHeartbeatResponse | QuorateError
 
 
 class _Commit(NamedTuple):
@@ -68,24 +81,30 @@ class _Commit(NamedTuple):
     is_zombies: bool
 
 
-def walk(seed: int, *, steps: int, member_type: type[ModelMember] = ModelMember) -> Counter[str]:
+def walk(
+    seed: int, *, steps: int, member_type: type[ModelMember] = ModelMember, is_ordered: bool = False
+) -> Counter[str]:
     """What happened, or an ``AssertionError`` that says how to see it again."""
-    model = GroupModel(seed, member_type)
+    model = GroupModel(seed, member_type, is_ordered=is_ordered)
     try:
         for _ in range(steps):
             model.step()
         model.calm_down()
     except AssertionError as error:
-        again = f"walk({seed}, steps={steps}, member_type={member_type.__name__})"
+        again = f"walk({seed}, steps={steps}, member_type={member_type.__name__}, is_ordered={is_ordered})"
         error.add_note(f"after {model.counts.total()} events of {again}")
         raise
     return model.counts
 
 
 class GroupModel:
-    def __init__(self, seed: int, member_type: type[ModelMember] = ModelMember) -> None:
+    def __init__(
+        self, seed: int, member_type: type[ModelMember] = ModelMember, *, is_ordered: bool = False
+    ) -> None:
+        """``is_ordered``: members number their calls, and their joins say what they are based on."""
         self._rng = random.Random(seed)
         self._member_type = member_type
+        self._is_ordered = is_ordered
         self._world = World(topics={name: self._rng.randint(1, 3) for name in _TOPICS[:2]})
         self._members: list[ModelMember] = []
         self._member_count = 0
@@ -94,6 +113,9 @@ class GroupModel:
         self._commits: list[_Commit] = []
         #: the group's epoch when it removed a member
         self._removed_in: dict[str, int] = {}
+        #: in their order, those of whoever has gone; and for each, the number of its last one
+        self._departures = 0
+        self._departed: dict[str, int] = {}
         #: by whom, and since when, a partition is held; and how often that has changed
         self._holds: dict[TopicIdPartition, tuple[str, int]] = {}
         self._tenures: Counter[TopicIdPartition] = Counter()
@@ -154,6 +176,8 @@ class GroupModel:
             assert member_id == who_goes, f"{member_id} has gone, and nobody removed it"
             assert group is not None
             self._removed_in[member_id] = group.group_epoch
+            self._departures += 1
+            self._departed[member_id] = self._departures
         holds = {}
         for member in group.members.values() if group else ():
             for partition, since in (*member.assigned.items(), *member.revoking.items()):
@@ -175,10 +199,13 @@ class GroupModel:
         subscription = GroupSubscription(assignor=self._rng.choice(("", "", "uniform", "range")))
         if self._rng.random() < 0.3:
             subscription.instance_id = f"instance-{self._rng.randrange(3)}"
-        member = self._member_type(GROUP, self._new_id(), subscription)
+        member = self._new_member(subscription)
         self._wish(member)
         self._members.append(member)
         self._send(member)
+
+    def _new_member(self, subscription: GroupSubscription) -> ModelMember:
+        return self._member_type(GROUP, self._new_id(), subscription, is_ordered=self._is_ordered)
 
     def _new_id(self) -> str:
         self._member_count += 1
@@ -194,7 +221,7 @@ class GroupModel:
 
     def _send(self, member: ModelMember) -> None:
         request = member.call(self._rng)
-        self._calls.append(_Call(member, member.life, member.calls, request))
+        self._calls.append(_Call(member, member.life, member.calls, request, self._departures))
 
     def _finish(self) -> None:
         busy = [member for member in self._members if member.leaving]
@@ -219,11 +246,10 @@ class GroupModel:
             return
         member = self._rng.choice(candidates)
         request = member.farewell(is_away=is_away)
-        self._calls.append(_Call(member, member.life, 0, request))
+        self._calls.append(_Call(member, member.life, 0, request, self._departures))
         self._members.remove(member)
         if is_away:
-            successor = self._member_type(GROUP, self._new_id(), member.subscription)
-            self._members.append(successor)
+            self._members.append(self._new_member(member.subscription))
 
     def _crash(self) -> None:
         if self._members:
@@ -232,7 +258,7 @@ class GroupModel:
             if member.is_static:
                 # Its call breaks off with it, and whoever starts it again does so under the same instance id.
                 self._world.dead.add(member.member_id)
-                self._members.append(ModelMember(GROUP, self._new_id(), member.subscription))
+                self._members.append(self._new_member(member.subscription))
 
     # -- the network
 
@@ -249,18 +275,23 @@ class GroupModel:
         call = self._calls[place]
         if self._rng.random() < 0.9:
             del self._calls[place]
-        said = self._decide(call.request)
+        said = self._decide(call)
         if call.number:
             self._answers.append(_Answer(call, said))
 
-    def _decide(self, request: GroupHeartbeatRequest) -> GroupHeartbeatResponse | GroupError:
+    def _decide(self, call: _Call) -> GroupHeartbeatResponse | QuorateError:
+        request = call.request
         who_goes = self._who_goes(request)
+        before = self._member_ids()
         try:
             decision = self._world.decide(request)
-        except GroupError as error:
+        except (GroupError, InvalidUpdateVersion) as error:
             self.counts[error.code] += 1
             return error
         self._carry_out(decision.records, who_goes=who_goes)
+        if self._is_ordered and request.member_id in self._member_ids() - before:
+            is_late = call.departures < self._departed.get(request.member_id, 0)
+            assert not is_late, f"{request.member_id} has gone, and a call of before brings it back"
         self.counts["changes" if decision.records else "nothing new"] += 1
         return decision.answer
 
@@ -281,16 +312,22 @@ class GroupModel:
             call, said = self._answers.pop(self._rng.randrange(len(self._answers)))
             self._hear(call, said)
 
-    def _hear(self, call: _Call, said: GroupHeartbeatResponse | GroupError) -> None:
+    def _hear(self, call: _Call, said: GroupHeartbeatResponse | QuorateError) -> None:
         member = call.member
         if call.life != member.life:
             return
         if isinstance(said, GroupHeartbeatResponse):
             member.answered = max(member.answered, call.number)
-            if call.number == member.calls:
+            if call.number == member.calls and call.request.subscription == member.subscription:
                 member.has_wish = False
             member.hear(call.request, said)
             self.counts["given up late" if member.leaving else "heard"] += 1
+        elif isinstance(said, InvalidUpdateVersion):
+            departure_epoch = said.facts["departure_epoch"]
+            assert isinstance(departure_epoch, int)
+            member.hear_of_departure(departure_epoch)
+            if call.number == member.calls:
+                self._send(member)
         elif isinstance(said, UnknownMember | FencedMemberEpoch) and call.number > member.answered:
             # Under its old name only where the group has not forgotten its epochs since: a member that slept
             # through that, and then took the same name again, could have a commit of before accepted.
@@ -369,6 +406,7 @@ class GroupModel:
         if GROUP not in self._world.groups:
             # Epochs begin anew.
             self._removed_in.clear()
+            self._departed.clear()
             for member in self._members:
                 member.is_forgotten = member.epoch > 0
             self.counts["gone"] += 1
@@ -446,11 +484,20 @@ class GroupModel:
                 member.give_up(set(member.leaving))
                 self._send(member)
                 call = self._calls.pop()
-                self._hear(call, self._decide(call.request))
+                self._hear(call, self._decide(call))
                 self._check()
             if self._is_all_read():
+                if self._is_ordered:
+                    self._check_wishes()
                 return
         raise AssertionError(f"after {_ROUNDS_MAX} calls of each it is not calm")
+
+    def _check_wishes(self) -> None:
+        """The group knows what each wants by now."""
+        for member in self._members:
+            known = self._world.group.members[member.member_id].subscription
+            wanted = normalized(member.subscription)
+            assert known == wanted, f"{member.member_id} wants {wanted}, and the group knows of {known}"
 
     def _part_twins(self) -> None:
         """Of several with one instance id, only one gets in."""
@@ -476,5 +523,5 @@ class GroupModel:
         return (
             all(member.is_settled for member in group.members.values())
             and sorted(read) == sorted(wanted)
-            and len(readers) == len(group.members)
+            and len(readers) == len(group.members) == len(self._members)
         )

@@ -18,10 +18,16 @@ class ModelMember:
     #: when it begins anew
     may_keep_its_name = True
 
-    def __init__(self, group: str, member_id: str, subscription: GroupSubscription) -> None:
+    def __init__(
+        self, group: str, member_id: str, subscription: GroupSubscription, *, is_ordered: bool = False
+    ) -> None:
+        """``is_ordered``: it numbers its calls, and its joins say what they are based on."""
         self._group = group
         self.member_id = member_id
         self.subscription = subscription
+        self.is_ordered = is_ordered
+        #: of the group, as far as it knows
+        self.departure_epoch = 0
         self.epoch = JOIN_EPOCH
         #: what it reads, or still has work of
         self.owned: set[TopicIdPartition] = set()
@@ -60,12 +66,23 @@ class ModelMember:
             member_epoch=self.epoch,
             owned=topic_partitions(owned),
             subscription=self.subscription if self.has_wish or self.epoch == JOIN_EPOCH else None,
+            call_number=self.calls if self.is_ordered else 0,
+            departure_epoch=self.departure_epoch if self.is_ordered and self.epoch == JOIN_EPOCH else None,
         )
 
     def farewell(self, *, is_away: bool) -> GroupHeartbeatRequest:
         """It has given up everything when it says so."""
-        epoch = AWAY_EPOCH if is_away else LEAVE_EPOCH
-        return GroupHeartbeatRequest(group=self._group, member_id=self.member_id, member_epoch=epoch)
+        self.calls += 1
+        return GroupHeartbeatRequest(
+            group=self._group,
+            member_id=self.member_id,
+            member_epoch=AWAY_EPOCH if is_away else LEAVE_EPOCH,
+            call_number=self.calls if self.is_ordered else 0,
+        )
+
+    def hear_of_departure(self, departure_epoch: int) -> None:
+        """Its join named another one."""
+        self.departure_epoch = departure_epoch
 
     def hear(self, request: GroupHeartbeatRequest, response: GroupHeartbeatResponse) -> None:
         assignment = partitions_of(response.assignment)

@@ -14,6 +14,8 @@ All of it runs apart from the application: however long that takes over its reco
   partition that was given up since is refused as a liar.
 - A coordinator that tells nothing new and does not wait is asked again after its heartbeat interval, not at
   once. It is so while partitions wait for the application to give them up.
+- A join that names an old departure from the group is told the last one, and made again with that. And
+  where a copy of a call was faster than the call itself, there is another one to make.
 - At most two calls of an incarnation are under way.
 """
 
@@ -30,7 +32,15 @@ from quorate.client.groups.coordinator import GROUP_HEARTBEAT, CoordinatorLink
 from quorate.core.backoff import Backoff
 from quorate.core.clock import Clock, Timer
 from quorate.core.logging import get_logger
-from quorate.errors import FencedMemberEpoch, GroupFull, QuorateError, UnknownMember, UnreleasedInstance
+from quorate.errors import (
+    FencedMemberEpoch,
+    GroupFull,
+    HeartbeatOvertaken,
+    InvalidUpdateVersion,
+    QuorateError,
+    UnknownMember,
+    UnreleasedInstance,
+)
 from quorate.v1 import group_pb2
 
 __all__ = ["GroupEvents", "Heartbeats"]
@@ -72,7 +82,6 @@ class GroupEvents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    number: int
     identity: Identity
     request: group_pb2.GroupHeartbeatRequest
     subscription_version: int
@@ -105,7 +114,6 @@ class Heartbeats:
         self._generation = -1
         #: calls of this incarnation that are under way
         self._under_way = 0
-        self._number = 0
         #: ``member.say`` as of the latest call; -1: not heard, as far as is known
         self._said = -1
         #: when the next call is due, if nothing is under way
@@ -137,8 +145,8 @@ class Heartbeats:
         """Bounded in time; what it says is true whether it is heard or not."""
         try:
             await self._link.call(GROUP_HEARTBEAT, request, timeout_s=_FAREWELL_S)
-        except UnknownMember:
-            pass  # it is gone already
+        except (UnknownMember, HeartbeatOvertaken):
+            pass  # an attempt before was heard
         except QuorateError as error:
             log.info(
                 "farewell_unanswered",
@@ -190,13 +198,11 @@ class Heartbeats:
 
     def _sent(self) -> _Sent:
         member = self._member
-        self._number += 1
         self._under_way += 1
         self._said = member.say
         # One that joins is answered at once, whatever it says here.
         wait_s = self._interval_s if member.is_joined else 0.0
         return _Sent(
-            self._number,
             Identity(member.member_id, member.epoch, member.generation),
             member.request(max_wait_ms=int(wait_s * 1000)),
             member.subscription_version,
@@ -210,7 +216,7 @@ class Heartbeats:
                 GROUP_HEARTBEAT, sent.request, timeout_s=sent.wait_s + _PATIENCE_S
             )
         except QuorateError as error:
-            if self._is_of_interest(sent) and sent.number == self._number:
+            if self._is_of_interest(sent) and sent.request.call_number == self._member.calls:
                 self._failed(sent, error)
         else:
             if self._is_of_interest(sent):
@@ -246,7 +252,9 @@ class Heartbeats:
         if isinstance(error, UnknownMember | FencedMemberEpoch):
             self._events.membership_lost(sent.identity, error)
             return
-        if error.retriable and not isinstance(error, GroupFull | UnreleasedInstance):
+        if isinstance(error, InvalidUpdateVersion):
+            self._note_departure(error)
+        if _is_to_be_repeated(error):
             log.debug("heartbeat_failed", group=self._link.group, code=error.code, error=error.message)
             self._not_before = now + self._backoff.next_s()
         else:
@@ -255,6 +263,11 @@ class Heartbeats:
                 self._events.refused(error)
         self._next_at = self._not_before
 
+    def _note_departure(self, error: InvalidUpdateVersion) -> None:
+        departure_epoch = error.facts.get("departure_epoch")
+        if isinstance(departure_epoch, int):
+            self._member.departure_epoch = departure_epoch
+
     def _is_expected(self, error: QuorateError, now: float) -> bool:
         """The instance of a process that has died is in use until its session is over."""
         if not isinstance(error, UnreleasedInstance):
@@ -262,6 +275,13 @@ class Heartbeats:
         if self._instance_in_use.since is None:
             log.warning("instance_in_use", group=self._link.group, error=error.message)
         return not self._instance_in_use.is_anothers(error, now)
+
+
+def _is_to_be_repeated(error: QuorateError) -> bool:
+    """Soon, with what is known by now."""
+    if isinstance(error, HeartbeatOvertaken | InvalidUpdateVersion):
+        return True
+    return error.retriable and not isinstance(error, GroupFull | UnreleasedInstance)
 
 
 class _InstanceInUse:

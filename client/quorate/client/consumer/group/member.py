@@ -30,6 +30,8 @@ Invariants:
 - A partition that is in the assignment before and after an answer is not touched by it.
 - Epochs belong to an incarnation (``generation``, with a name of its own). Whoever was removed begins as a
   new one, and what is still on its way to or from the old one means nothing.
+- Every call has a higher number than the one before, and a join names the last departure from the group that
+  is known of: so a copy that arrives late is seen to be one (`GroupHeartbeatRequest`).
 - ``say`` grows whenever the coordinator should hear something at once.
 
 Plain state without I/O; it belongs to the event loop.
@@ -106,6 +108,10 @@ class Member:
         self.epoch = JOIN_EPOCH
         self.generation = 0
         self.say = 0
+        #: the number of the last call
+        self.calls = 0
+        #: of the group, as far as is known: what a join names
+        self.departure_epoch = 0
         self._held: dict[GroupPartition, _Holding] = {}
         #: how often the subscription has changed, and which of them the coordinator knows; -1: none
         self.subscription_version = 0
@@ -189,10 +195,12 @@ class Member:
         """
         farewell = None
         if self.is_wanted:
+            self.calls += 1
             farewell = group_pb2.GroupHeartbeatRequest(
                 group=self._group,
                 member_id=self.member_id,
                 member_epoch=AWAY_EPOCH if is_away else LEAVE_EPOCH,
+                call_number=self.calls,
             )
         self.is_wanted = False
         return farewell, self._begin_anew()
@@ -200,6 +208,7 @@ class Member:
     # -- what is said, and heard
 
     def request(self, *, max_wait_ms: int) -> group_pb2.GroupHeartbeatRequest:
+        self.calls += 1
         return group_pb2.GroupHeartbeatRequest(
             group=self._group,
             member_id=self.member_id,
@@ -207,6 +216,8 @@ class Member:
             owned=partitions_to(self._held),
             max_wait_ms=max_wait_ms,
             subscription=None if self._known_version == self.subscription_version else self._subscription,
+            call_number=self.calls,
+            departure_epoch=self.departure_epoch if self.epoch == JOIN_EPOCH else None,
         )
 
     def answered(
