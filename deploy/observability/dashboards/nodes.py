@@ -28,8 +28,8 @@ NODES_DASHBOARD: Final = Dashboard(
                     unit="bytes",
                 ),
                 Panel(
-                    "Room on the disk",
-                    [q("quorate_disk_free_bytes{NODES}", "{{instance}}")],
+                    "Room on the disks",
+                    [q("quorate_disk_free_bytes{NODES}", "{{instance}} {{volume}}")],
                     unit="bytes",
                 ),
                 Panel(

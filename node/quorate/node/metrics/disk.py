@@ -1,4 +1,9 @@
-"""The disk of a node in numbers: how much room is left, and how long the device takes."""
+"""The disks of a node in numbers: how much room is left, and how long a device takes.
+
+The metadata of a controller may lie on a volume of their own, mounted on their directory within that of the
+data: a node that is a broker, too, can then be helped when its data are full. Both are told then. Where there
+is one volume it is told once, as that of the data, whatever lies on it: an alert is to be raised once.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,15 @@ from typing import Final
 from quorate.core.disk import Disk
 from quorate.core.instruments import Histogram
 from quorate.core.metrics import Metric, MetricKind, Reading, Sample
+from quorate.metadata.raft.quorum_config import QUORUM_DIRECTORY_NAME
 
 __all__ = ["METRICS", "DiskMeter"]
 
 FREE: Final = Metric(
     "quorate_disk_free_bytes",
     MetricKind.GAUGE,
-    "Room that is left on the file system of the data directory.",
+    "Room that is left on the volume of the data directory, and on that of the metadata if it is another.",
+    ("volume",),
 )
 FLUSH_SECONDS: Final = Metric(
     "quorate_disk_flush_seconds",
@@ -40,9 +47,15 @@ class DiskMeter:
 
     def read(self) -> Iterator[Reading]:
         if self._disk is not None:
-            try:
-                yield Reading(FREE, [Sample((), self._disk.free_bytes(self._data_dir))])
-            except OSError:
-                # There is no directory yet, or none any more: that is for others to report.
-                yield Reading(FREE, [])
+            yield Reading(FREE, list(self._room(self._disk)))
         yield Reading(FLUSH_SECONDS, self.flushes.samples(()))
+
+    def _room(self, disk: Disk) -> Iterator[Sample]:
+        metadata_dir = f"{self._data_dir}/{QUORUM_DIRECTORY_NAME}"
+        try:
+            yield Sample(("data",), disk.free_bytes(self._data_dir))
+            if disk.file_system_id(metadata_dir) != disk.file_system_id(self._data_dir):
+                yield Sample(("metadata",), disk.free_bytes(metadata_dir))
+        except OSError:
+            # There is no such directory, or not yet, or none any more: that is for others to report.
+            return
