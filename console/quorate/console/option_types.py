@@ -54,10 +54,10 @@ class FiniteRange(click.FloatRange):
     """A number that can be computed with."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
+        # Before the range is looked at, which infinity is outside of.
+        if not math.isfinite(click.FLOAT.convert(value, param, ctx)):
             self.fail(f"{value} is not a finite number.", param, ctx)
-        return number
+        return super().convert(value, param, ctx)
 
 
 class _Text(StringParamType):

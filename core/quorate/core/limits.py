@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "DELIVERY_TIMEOUT_MS_MAX",
     "GROUP_NAME_CHARACTERS_MAX",
     "LEASE_SHARE_OF_SESSION_MAX",
     "PARTITIONS_PER_TOPIC_MAX",
+    "PRODUCER_REMEMBERED_MS_MIN",
     "REPLICATION_FACTOR_MAX",
     "TOPIC_NAME_CHARACTERS_MAX",
 ]
@@ -28,3 +30,10 @@ REPLICATION_FACTOR_MAX: Final = 32
 #: A broker's lease ends this much before its session can. A controller that was deposed may renew leases
 #: until it notices, while the next one already counts; and two clocks need not go equally fast (rule 37).
 LEASE_SHARE_OF_SESSION_MAX: Final = 2 / 3
+
+#: For so long a producer may send a batch again. A broker that has forgotten it by then takes the first batch
+#: of its row for a new one, and writes it twice.
+DELIVERY_TIMEOUT_MS_MAX: Final = 30 * 60 * 1000
+
+#: Twice that: what a producer gave up last may still be on its way.
+PRODUCER_REMEMBERED_MS_MIN: Final = 2 * DELIVERY_TIMEOUT_MS_MAX

@@ -387,6 +387,7 @@ def test_closed_producer_refuses_and_closing_twice_is_harmless() -> None:
         ("buffer_bytes", 10),
         ("partitioner", "random"),
         ("max_block_ms", -1),
+        ("delivery_timeout_ms", 30 * 60_000 + 1),
     ],
 )
 def test_option_that_makes_no_sense_is_refused_by_name(key: str, value: object) -> None:

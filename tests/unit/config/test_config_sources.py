@@ -187,6 +187,12 @@ def test_configuration_built_by_code_is_held_to_the_same_bounds() -> None:
         NodeConfig(node_id=BrokerId(1), data_dir="/data", num_partitions=0)
 
 
+def test_producers_are_remembered_for_longer_than_any_of_them_tries() -> None:
+    """One that is forgotten before writes a batch twice."""
+    with pytest.raises(InvalidConfig, match=r"producer\.id\.expiration\.ms: 3599999 is too small"):
+        NodeConfig(node_id=BrokerId(1), data_dir="/data", producer_id_expiration_ms=3_599_999)
+
+
 def test_key_that_is_nearly_one_of_the_clusters_is_refused_with_that() -> None:
     assert "did you mean min.insync.replicas?" in refusal(*REQUIRED, "min.insync.replica=3")
 

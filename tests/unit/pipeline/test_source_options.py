@@ -141,6 +141,7 @@ def test_durations_are_written_as_in_spark(text: str, seconds: float) -> None:
         ({**SERVERS, "checkpointLocation": "x"}, "checkpointLocation: batch writes"),
         ({**SERVERS, "kafka.compression.type": "zip"}, "kafka.compression.type"),
         ({**SERVERS, "kafka.batch.size": "9", "kafka.buffer.memory": "5"}, "option kafka.buffer.memory"),
+        ({**SERVERS, "kafka.delivery.timeout.ms": "1800001"}, "option kafka.delivery.timeout.ms"),
     ],
 )
 def test_a_write_refuses(given: dict[str, str], said: str) -> None:

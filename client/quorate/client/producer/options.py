@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from quorate.client.arguments import check_arguments, shown
+from quorate.core.limits import DELIVERY_TIMEOUT_MS_MAX
 from quorate.core.records import Compression
 from quorate.errors import InvalidConfig
 from quorate.v1 import broker_pb2
@@ -97,7 +98,8 @@ class ProducerOptions:
     enable_idempotence: bool = True
     #: batches of a partition that may be on their way at once; 1 to 5
     max_in_flight: int = IN_FLIGHT_MAX
-    #: from send to the last word, however many attempts that takes
+    #: from send to the last word, however many attempts that takes; at most half an hour, for brokers
+    #: remember producers for an hour at least
     delivery_timeout_ms: int = 120_000
     #: how long a broker may wait for the copies that acks asks for, in one attempt
     request_timeout_ms: int = 30_000
@@ -132,6 +134,12 @@ class ProducerOptions:
         for key in ("batch_bytes", "delivery_timeout_ms", "request_timeout_ms", "max_request_bytes"):
             if getattr(self, key) < 1:
                 raise InvalidConfig(f"{key}={getattr(self, key)}: at least 1 is needed", key=key)
+        if self.delivery_timeout_ms > DELIVERY_TIMEOUT_MS_MAX:
+            raise InvalidConfig(
+                f"delivery_timeout_ms={self.delivery_timeout_ms}: {DELIVERY_TIMEOUT_MS_MAX}, half an hour, "
+                f"is the most: later, brokers may have forgotten the producer, and would write a batch twice",
+                key="delivery_timeout_ms",
+            )
         if self.max_block_ms < 0:
             raise InvalidConfig(
                 f"max_block_ms={self.max_block_ms}: it cannot be negative", key="max_block_ms"

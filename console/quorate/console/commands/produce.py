@@ -6,6 +6,7 @@ import click
 
 from quorate.console.option_types import NUMBER, FiniteRange
 from quorate.console.session import QuorateCommand, Session, pass_session
+from quorate.core.limits import DELIVERY_TIMEOUT_MS_MAX
 
 __all__ = ["produce"]
 
@@ -31,7 +32,7 @@ __all__ = ["produce"]
 @click.option(
     "--timeout",
     "timeout_s",
-    type=FiniteRange(min=0, min_open=True),
+    type=FiniteRange(min=0, max=DELIVERY_TIMEOUT_MS_MAX / 1000, min_open=True),
     default=120.0,
     show_default=True,
     metavar="SECONDS",

@@ -32,7 +32,11 @@ from quorate.core.config.schema import REQUIRED, Setting, check_settings, settin
 from quorate.core.config.sources import from_environment, from_file, from_set_options
 from quorate.core.config.topic import CLUSTER_KEYS, NODE_KEYS, TOPIC_SETTINGS, TopicConfig
 from quorate.core.ids import BrokerId
-from quorate.core.limits import LEASE_SHARE_OF_SESSION_MAX, PARTITIONS_PER_TOPIC_MAX
+from quorate.core.limits import (
+    LEASE_SHARE_OF_SESSION_MAX,
+    PARTITIONS_PER_TOPIC_MAX,
+    PRODUCER_REMEMBERED_MS_MIN,
+)
 from quorate.core.logging import LogLevel
 from quorate.errors import InvalidConfig
 
@@ -260,9 +264,12 @@ class NodeConfig:
     )
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms",
-        DurationMs(1, INT64_MAX),
+        DurationMs(PRODUCER_REMEMBERED_MS_MIN, INT64_MAX),
         default=24 * _HOUR_MS,
-        about="An idempotent producer is forgotten when its newest batch in a partition is this old.",
+        about="An idempotent producer is forgotten when its newest batch in a partition is this old. No less "
+        "than an hour: producers send a batch again for up to half an hour (`delivery_timeout_ms`), and what "
+        "is sent again by one that was forgotten is written twice. While a partition knows more than 25000, "
+        "those that were silent for an hour are forgotten early, and from 50000 on new ones are refused.",
         trade_off="Longer recognises duplicates of producers that pause for long; it costs memory for each.",
     )
     num_io_threads: int = setting(

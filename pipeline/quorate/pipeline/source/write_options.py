@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.client.producer.options import ProducerOptions
+from quorate.core.limits import DELIVERY_TIMEOUT_MS_MAX
 from quorate.errors import InvalidConfig
 from quorate.pipeline.source.options import BOOTSTRAP, Options, refusal
 
@@ -74,13 +75,20 @@ def _producer(options: Options) -> ProducerOptions:
         raise refusal(
             "kafka.buffer.memory", f"{buffer_bytes} bytes have no room for a batch of {batch_bytes}"
         )
+    delivery_timeout_ms = options.count("kafka.delivery.timeout.ms", default=120_000)
+    if delivery_timeout_ms > DELIVERY_TIMEOUT_MS_MAX:
+        raise refusal(
+            "kafka.delivery.timeout.ms",
+            f"{delivery_timeout_ms} is more than {DELIVERY_TIMEOUT_MS_MAX}, half an hour: later, brokers may "
+            f"have forgotten the producer, and would write a batch twice",
+        )
     return ProducerOptions(
         acks="all",
         compression=compression,  # type: ignore[arg-type]  # one of the names, as was just checked
         batch_bytes=batch_bytes,
         buffer_bytes=buffer_bytes,
         linger_ms=options.count("kafka.linger.ms", default=0, at_least=0),
-        delivery_timeout_ms=options.count("kafka.delivery.timeout.ms", default=120_000),
+        delivery_timeout_ms=delivery_timeout_ms,
         request_timeout_ms=options.count("kafka.request.timeout.ms", default=30_000),
         max_block_ms=options.count("kafka.max.block.ms", default=60_000, at_least=0),
     )
