@@ -5,10 +5,15 @@ Rules 49 to 52.
 
 from __future__ import annotations
 
+import errno
 import json
 
 import pytest
 
+from quorate.chaos.models.log.log_checkers import (
+    check_many_producers_are_remembered_while_they_may_repeat,
+    check_snapshot_that_was_due_before_a_truncation,
+)
 from quorate.chaos.models.log.log_harness import (
     NOW_MS,
     LogHarness,
@@ -24,8 +29,10 @@ from quorate.errors import (
     DuplicateSequence,
     InvalidProducerEpoch,
     OutOfOrderSequence,
+    Overloaded,
     UnknownProducer,
 )
+from quorate.storage import log_writer, producer_snapshots, producer_state, sync_state
 from quorate.storage.producer_snapshots import (
     load_snapshot,
     remove_snapshots,
@@ -42,6 +49,10 @@ LAST_SEQUENCE = 2**31 - 1
 def header(sequence: int, *, count: int = 1, epoch: int = 0, timestamp: int = NOW_MS) -> BatchHeader:
     values = [b"v"] * count
     return parse_header(batch(*values, timestamp=timestamp, producer=(PRODUCER, epoch, sequence)))
+
+
+def header_of(producer: int, sequence: int = 0) -> BatchHeader:
+    return parse_header(batch(b"v", producer=(producer, 0, sequence)))
 
 
 def states_after(*headers: BatchHeader) -> ProducerStates:
@@ -95,11 +106,11 @@ def test_a_batch_that_only_overlaps_a_remembered_one_is_no_duplicate_of_it() -> 
 
 def test_gap_is_out_of_order_and_leaves_the_state_alone() -> None:
     states = states_after(header(0))
-    before = states.to_state()
+    before = states.copy()
     with pytest.raises(OutOfOrderSequence) as caught:
         states.check(header(2))
     assert caught.value.facts["next_sequence"] == 1
-    assert states.to_state() == before
+    assert states == before
 
 
 def test_sequence_wraps_from_the_largest_to_zero() -> None:
@@ -172,9 +183,75 @@ def test_producers_expire_by_our_clock_whatever_time_their_batches_name(timestam
 
 def test_state_survives_json() -> None:
     states = states_after(header(LAST_SEQUENCE, count=3), header(2))
-    restored = ProducerStates.from_state(json.loads(json.dumps(states.to_state())))
+    restored = ProducerStates()
+    restored.take(json.loads(json.dumps(list(states.rows()))))
     restored.validate()
     assert restored == states
+
+
+# -- many producers
+
+_HOUR_S = 3600
+
+
+def known(states: ProducerStates) -> list[int]:
+    return [producer for producer in range(100) if states.get(ProducerId(producer)) is not None]
+
+
+@pytest.fixture
+def room_for_eight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 8)
+
+
+@pytest.mark.usefixtures("room_for_eight")
+def test_no_new_producer_is_taken_where_too_many_may_still_repeat_a_batch() -> None:
+    states = ProducerStates()
+    for producer in range(8):
+        assert states.check(header_of(producer)) is None
+        states.apply(header_of(producer), Offset(producer))
+    with pytest.raises(Overloaded) as refused:
+        states.check(header_of(8))
+    assert refused.value.retriable
+    assert not refused.value.outcome_unknown
+    # Those that are known go on, and are known again.
+    assert states.check(header_of(3, 1)) is None
+    assert states.check(header_of(0)) is not None
+    assert states.check(parse_header(batch(b"v", producer=(5, 1, 0)))) is None
+
+
+@pytest.mark.usefixtures("room_for_eight")
+def test_of_many_producers_those_silent_for_longer_than_any_tries_go_early_the_oldest_first() -> None:
+    states = ProducerStates()
+    for producer in range(8):
+        states.apply(header_of(producer), Offset(producer))
+    states.apply(header_of(0, 1), Offset(8))
+    assert states.expire(now_s=0, after_s=24 * _HOUR_S) == 0
+    states.apply(header_of(1, 1), Offset(9))
+    assert states.expire(now_s=_HOUR_S, after_s=24 * _HOUR_S) == 0
+    assert states.expire(now_s=_HOUR_S + 1, after_s=24 * _HOUR_S) == 4
+    assert known(states) == [0, 1, 6, 7]
+    # Half full is not many.
+    assert states.expire(now_s=3 * _HOUR_S, after_s=24 * _HOUR_S) == 0
+    assert states.expire(now_s=25 * _HOUR_S + 1, after_s=24 * _HOUR_S) == 4
+
+
+async def test_nobody_who_may_still_repeat_a_batch_is_forgotten_to_make_room() -> None:
+    await check_many_producers_are_remembered_while_they_may_repeat()
+
+
+@pytest.mark.usefixtures("room_for_eight")
+def test_whoever_applies_far_too_many_keeps_the_newest_by_the_log() -> None:
+    """A replay of a whole log, or a follower that does not look at its clock; all of them agree."""
+    states = ProducerStates()
+    for producer in range(16):
+        states.apply(header_of(producer), Offset(producer))
+    states.apply(header_of(2, 1), Offset(16))
+    assert len(states) == 16
+    states.apply(header_of(16), Offset(17))
+    assert known(states) == [2, *range(10, 17)]
+    assert states.expire(now_s=0, after_s=1) == 0
+    assert states.expire(now_s=2, after_s=1) == 8
+    states.validate()
 
 
 # -- in the log
@@ -227,6 +304,54 @@ async def test_producers_are_not_forgotten_because_the_wall_clock_jumps() -> Non
 
 
 # -- snapshots
+
+
+async def test_snapshot_of_many_producers_is_written_by_a_checkpoint_and_not_while_an_append_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_writer, "HEADERS_PER_STEP", 2)
+    monkeypatch.setattr(producer_snapshots, "HEADERS_PER_STEP", 2)
+    harness = LogHarness(small_config(segment_bytes=300))
+    await harness.lead()
+    for n in range(8):
+        harness.append(batch(b"x" * 50, producer=(n, 0, 0)))
+    log = harness.log
+    last = log._state.active.base_offset
+    assert load_snapshot(harness.disk, harness.directory, last) is None
+    await log.checkpoint()
+    snapshot = load_snapshot(harness.disk, harness.directory, last)
+    assert snapshot is not None
+    replay = replay_producers(harness.disk, harness.directory, log._state.segments, last)
+    assert snapshot == run_at_once(replay)
+    assert len(snapshot) == last
+    expected = image_of(log)
+    for reopen in (harness.crash, harness.restart, harness.power_loss):
+        await reopen()
+        assert image_of(harness.log) == expected, reopen
+
+
+async def test_snapshot_that_was_due_before_a_cut_is_not_written_after_it() -> None:
+    await check_snapshot_that_was_due_before_a_truncation()
+
+
+async def test_snapshot_that_cannot_be_written_costs_a_longer_replay_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(log_writer, "HEADERS_PER_STEP", 2)
+    monkeypatch.setattr(sync_state, "write_snapshot", full)
+    harness = LogHarness(small_config(segment_bytes=300))
+    await harness.lead()
+    for n in range(8):
+        harness.append(batch(b"x" * 50, producer=(n, 0, 0)))
+    await harness.log.checkpoint()
+    last = harness.log._state.active.base_offset
+    assert load_snapshot(harness.disk, harness.directory, last) is None
+    expected = image_of(harness.log)
+    await harness.crash()
+    assert image_of(harness.log) == expected
 
 
 async def test_snapshot_is_taken_at_every_roll_of_the_state_before_it() -> None:

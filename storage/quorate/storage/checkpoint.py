@@ -23,7 +23,14 @@ from quorate.core.disk import Disk, NameNotSynced, SyncFailed, lacks_descriptors
 from quorate.storage.descriptors import with_descriptors
 from quorate.storage.file_writes import overwrite
 
-__all__ = ["TEMPORARY_SUFFIX", "DamagedCheckpoint", "read_checkpoint", "write_cached", "write_durably"]
+__all__ = [
+    "TEMPORARY_SUFFIX",
+    "DamagedCheckpoint",
+    "read_checkpoint",
+    "write_body_cached",
+    "write_cached",
+    "write_durably",
+]
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 
@@ -40,7 +47,10 @@ class DamagedCheckpoint(Exception):
 
 
 def _encode(state: dict[str, Any]) -> bytes:
-    body = json.dumps(state, sort_keys=True, separators=(",", ":")).encode()
+    return _framed(json.dumps(state, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _framed(body: bytes) -> bytes:
     return b"%s%08x\n%s\n" % (_HEADER, crc32c(body), body)
 
 
@@ -87,6 +97,15 @@ async def write_durably(disk: Disk, path: str, state: dict[str, Any], *, clock: 
 
 
 def write_cached(disk: Disk, path: str, state: dict[str, Any]) -> None:
+    _replace(disk, path, _encode(state))
+
+
+def write_body_cached(disk: Disk, path: str, body: bytes) -> None:
+    """As ``write_cached``, of what was made JSON elsewhere: a large state, in steps. One line."""
+    _replace(disk, path, _framed(body))
+
+
+def _replace(disk: Disk, path: str, content: bytes) -> None:
     temporary = path + TEMPORARY_SUFFIX
-    overwrite(disk, temporary, _encode(state))
+    overwrite(disk, temporary, content)
     disk.rename(temporary, path)

@@ -43,6 +43,7 @@ from quorate.storage.producer_state import RememberedBatch
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import BATCH_BYTES_MAX
 from quorate.storage.segment import RELATIVE_OFFSET_MAX, Segment
+from quorate.storage.steps import HEADERS_PER_STEP
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["Appended", "LogWriter"]
@@ -361,7 +362,7 @@ class LogWriter:
         active = state.active
         try:
             active.persist_indexes()
-            save_snapshot(state.context.disk, state.directory, state.producers, state.log_end_offset)
+            self._snapshot_producers()
             new = Segment.create(state.context, state.config, state.directory, state.log_end_offset)
         except OSError as error:
             raise self._storage_error("roll", active.path, error) from error
@@ -369,6 +370,17 @@ class LogWriter:
         state.segments.append(new)
         self._sync_state.note_sealed(active)
         self._first_append_ms = None
+
+    def _snapshot_producers(self) -> None:
+        """Of many it takes longer than an append may: they are written in turns, with the next checkpoint.
+
+        Until then a start replays more batches.
+        """
+        state = self._state
+        if len(state.producers) > HEADERS_PER_STEP:
+            self._sync_state.note_snapshot_due()
+        else:
+            save_snapshot(state.context.disk, state.directory, state.producers, state.log_end_offset)
 
     def forget_first_append(self) -> None:
         """The active segment is another one, or was cut."""

@@ -32,9 +32,10 @@ from quorate.storage.log_state import LogState
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import Appended, LogWriter
 from quorate.storage.opening import OpeningReport, open_state
-from quorate.storage.producer_snapshots import save_snapshot, sync_snapshot
+from quorate.storage.producer_snapshots import encode_snapshot, sync_snapshot, write_snapshot
 from quorate.storage.quarantine import Damage
 from quorate.storage.recovery import StartKind
+from quorate.storage.steps import run_in_turns
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["PartitionLog"]
@@ -136,7 +137,8 @@ class PartitionLog:
         if active.has_indexes_in_memory:
             active.persist_indexes()
             await active.sync_indexes()
-        save_snapshot(state.context.disk, state.directory, state.producers, state.log_end_offset)
+        encoded = await run_in_turns(encode_snapshot(state.producers))
+        write_snapshot(state.context.disk, state.directory, encoded, state.log_end_offset)
         await sync_snapshot(state.context.disk, state.directory, state.log_end_offset)
         if not state.epochs.is_saved:
             state.epochs.save_cached()
@@ -282,6 +284,8 @@ class PartitionLog:
         if not self._sync_state.is_checkpoint_due:
             return
         self._state.check_writable()
+        # Not with any other sync: those that wait for one wait to be acknowledged.
+        await self._sync_state.write_snapshot_due()
         await self._sync_state.flush()
         await self._sync_state.flush_sealed()
         async with self._sync_state.files_lock:
@@ -356,7 +360,11 @@ class PartitionLog:
 
     def expire_producers(self) -> int:
         """Forget idempotent producers that were silent for long; returns how many."""
-        return self._state.producers.expire(
+        producers = self._state.producers
+        if producers.are_many:
+            # Beyond twice as many no new one is taken.
+            log.warning("many_producers", path=self.directory, producers=len(producers))
+        return producers.expire(
             now_s=self._state.context.clock.monotonic(),
             after_s=self._state.config.producer_id_expiration_ms / 1000,
         )

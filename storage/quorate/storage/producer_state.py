@@ -16,19 +16,36 @@ What a leader answers to a batch of a known producer and its current epoch:
 
 A batch of an unknown producer must start at sequence 0. Kafka accepts any sequence there, which
 lets a second batch overtake a first one that got lost on the way.
+
+Memory is bounded by count, and nobody is forgotten who may still repeat a batch, for that would be written
+twice. A leader takes no producer that it does not know while ``PRODUCERS_MAX`` are known. From half of that
+on, ``expire`` forgets those early that were silent for longer than any producer tries, those first whose last
+batch comes first in the log. And whoever applies more than twice as many, as a follower that looks at its
+clock less often, or a replay of the whole log, keeps the newest ``PRODUCERS_MAX``: by the log alone, so that
+all replicas agree. A leader never knew more than that of those who may still repeat, and they are the newest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from quorate.core.ids import Offset, ProducerEpoch, ProducerId, TimestampMs
+from quorate.core.limits import PRODUCER_REMEMBERED_MS_MIN
 from quorate.core.records import BatchHeader
-from quorate.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducer
+from quorate.errors import (
+    DuplicateSequence,
+    InvalidProducerEpoch,
+    OutOfOrderSequence,
+    Overloaded,
+    UnknownProducer,
+)
 
-__all__ = ["BATCHES_REMEMBERED", "ProducerEntry", "ProducerStates", "RememberedBatch"]
+__all__ = ["BATCHES_REMEMBERED", "PRODUCERS_MAX", "ProducerEntry", "ProducerStates", "RememberedBatch"]
 
 BATCHES_REMEMBERED: Final = 5
+#: of one partition; each takes about 400 bytes of memory, and a fourth of that in a snapshot
+PRODUCERS_MAX: Final = 50_000
 
 _SEQUENCES: Final = 1 << 31
 
@@ -89,6 +106,8 @@ class ProducerStates:
                     producer_id=producer_id,
                     base_sequence=header.base_sequence,
                 )
+            if len(self._entries) >= PRODUCERS_MAX:
+                raise _crowded(producer_id)
             return None
         if header.producer_epoch < entry.epoch:
             raise InvalidProducerEpoch(
@@ -152,6 +171,8 @@ class ProducerStates:
             self._entries[producer_id] = ProducerEntry(entry.epoch, (*kept, batch))
         else:
             self._entries[producer_id] = ProducerEntry(header.producer_epoch, (batch,))
+            if len(self._entries) > 2 * PRODUCERS_MAX:
+                self._keep_newest()
         return entry
 
     def apply_all(self, headers: list[BatchHeader]) -> None:
@@ -181,32 +202,70 @@ class ProducerStates:
         self._last_seen_s.update(dict.fromkeys(unseen, now_s))
         self._active.clear()
         silent = [pid for pid, seen_s in self._last_seen_s.items() if now_s - seen_s > after_s]
-        for producer_id in silent:
+        self._forget(silent)
+        early = self._early(now_s)
+        self._forget(early)
+        return len(silent) + len(early)
+
+    @property
+    def are_many(self) -> bool:
+        """More are known than there is room for in the long run."""
+        return len(self._entries) > PRODUCERS_MAX // 2
+
+    def _early(self, now_s: float) -> list[ProducerId]:
+        """Of too many producers the oldest ones, as far as none of them may repeat a batch any more."""
+        if not self.are_many:
+            return []
+        done_s = now_s - PRODUCER_REMEMBERED_MS_MIN / 1000
+        done = [pid for pid in self._entries if self._last_seen_s[pid] < done_s]
+        done.sort(key=self._last_offset)
+        return done[: len(self._entries) - PRODUCERS_MAX // 2]
+
+    def _forget(self, producer_ids: list[ProducerId]) -> None:
+        for producer_id in producer_ids:
             del self._last_seen_s[producer_id]
             self._entries.pop(producer_id, None)
-        return len(silent)
+
+    def _keep_newest(self) -> None:
+        for producer_id in sorted(self._entries, key=self._last_offset)[:-PRODUCERS_MAX]:
+            del self._entries[producer_id]
+            self._active.discard(producer_id)
+            self._last_seen_s.pop(producer_id, None)
+
+    def _last_offset(self, producer_id: ProducerId) -> Offset:
+        return self._entries[producer_id].batches[-1].last_offset
 
     def remembered_offsets(self) -> set[Offset]:
         """Base offsets of all batches that are remembered."""
         return {batch.base_offset for entry in self._entries.values() for batch in entry.batches}
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "producers": [
-                [producer_id, entry.epoch, [list(batch) for batch in entry.batches]]
-                for producer_id, entry in sorted(self._entries.items())
-            ]
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ProducerStates:
-        states = cls()
-        for producer_id, epoch, batches in state["producers"]:
-            states._entries[producer_id] = ProducerEntry(epoch, tuple(RememberedBatch(*b) for b in batches))
+    def copy(self) -> ProducerStates:
+        """What is known now, to be written while more comes; entries are shared, for they never change."""
+        states = ProducerStates()
+        states._entries = self._entries.copy()
         return states
+
+    def rows(self) -> Iterator[list[Any]]:
+        """Each producer as JSON has it; to be taken in again by ``take``."""
+        for producer_id in sorted(self._entries):
+            entry = self._entries[producer_id]
+            yield [producer_id, entry.epoch, [list(batch) for batch in entry.batches]]
+
+    def take(self, rows: Iterable[list[Any]]) -> None:
+        for producer_id, epoch, batches in rows:
+            self._entries[producer_id] = ProducerEntry(epoch, tuple(RememberedBatch(*b) for b in batches))
 
     def validate(self) -> None:
         for entry in self._entries.values():
             assert 1 <= len(entry.batches) <= BATCHES_REMEMBERED
             for earlier, later in zip(entry.batches, entry.batches[1:], strict=False):
                 assert earlier.last_offset < later.base_offset
+
+
+def _crowded(producer_id: ProducerId) -> Overloaded:
+    return Overloaded(
+        f"producer {producer_id} is new here, and {PRODUCERS_MAX} are known, as many as there may be in a "
+        f"partition: they are forgotten when they were silent for long. Programs should keep their producer",
+        producer_id=producer_id,
+        producers_max=PRODUCERS_MAX,
+    )

@@ -8,23 +8,35 @@ batches that were written since and never synced.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from quorate.core.disk import NameNotSynced, lacks_descriptors
 from quorate.core.ids import Offset
+from quorate.core.logging import get_logger
 from quorate.errors import StorageError
 from quorate.storage.checkpoint import write_durably
 from quorate.storage.descriptors import too_many_open_files
 from quorate.storage.group_commit import GroupCommit
 from quorate.storage.log_files import LOG_CHECKPOINT_NAME, SYNCED_NAME
 from quorate.storage.log_state import LogState
-from quorate.storage.producer_snapshots import sync_snapshot
+from quorate.storage.producer_snapshots import encode_snapshot, sync_snapshot, write_snapshot
+from quorate.storage.producer_state import ProducerStates
 from quorate.storage.segment import Segment
+from quorate.storage.steps import run_in_turns
 
 __all__ = ["SyncState"]
 
+log = get_logger(__name__)
+
 #: of a log; a topic that syncs before it acknowledges needs one or two
 _WRITTEN_FILES_MAX: Final = 8
+
+
+class _SnapshotDue(NamedTuple):
+    end_offset: Offset
+    producers: ProducerStates
+    #: as they were then: a cut since may have taken the batches that it speaks of
+    cuts_begun: int
 
 
 class SyncState:
@@ -35,6 +47,7 @@ class SyncState:
         "_is_checkpoint_in_doubt",
         "_is_marked",
         "_sealed_unsynced",
+        "_snapshot_due",
         "_state",
         "files_lock",
     )
@@ -49,6 +62,8 @@ class SyncState:
         #: ``mark`` was called in this process
         self._is_marked = False
         self._sealed_unsynced: list[Segment] = []
+        #: of many producers; an older one would only be another that shortens the replay less
+        self._snapshot_due: _SnapshotDue | None = None
         #: names were made or removed since the directory was synced
         self._directory_changed = True
         #: one at a time: whatever rewrites the checkpoint or removes files
@@ -74,6 +89,25 @@ class SyncState:
         for segment in self._sealed_unsynced[:-_WRITTEN_FILES_MAX]:
             segment.let_go_of_written_file()
         self._directory_changed = True
+
+    def note_snapshot_due(self) -> None:
+        """Of the producers as they are now."""
+        state = self._state
+        self._snapshot_due = _SnapshotDue(state.log_end_offset, state.producers.copy(), state.cuts_begun)
+
+    async def write_snapshot_due(self) -> None:
+        due, self._snapshot_due = self._snapshot_due, None
+        if due is None:
+            return
+        state = self._state
+        encoded = await run_in_turns(encode_snapshot(due.producers))
+        if state.is_closed or state.cuts_begun != due.cuts_begun:
+            return  # there may be other batches before that offset by now
+        try:
+            write_snapshot(state.context.disk, state.directory, encoded, due.end_offset)
+        except OSError as error:
+            # The batches tell the same.
+            log.warning("producer_snapshot_not_written", path=state.directory, error=str(error))
 
     def mark(self) -> None:
         """Records of this log count for being on the device: a start has to know that (``opening``).

@@ -181,6 +181,25 @@ def only_two_batches_of_a_producer_are_remembered(patch: Patch) -> None:
     patch.setattr(producer_state, "BATCHES_REMEMBERED", 2)
 
 
+@mutation(50, hunt=_story(check.check_many_producers_are_remembered_while_they_may_repeat))
+def producers_make_room_while_they_may_repeat(patch: Patch) -> None:
+    """What one of them sends again is written again."""
+    patch.setattr(producer_state, "PRODUCER_REMEMBERED_MS_MIN", 0)
+
+
+@mutation(49, hunt=_story(check.check_snapshot_that_was_due_before_a_truncation))
+def snapshot_that_is_due_outlives_a_truncation(patch: Patch) -> None:
+    """A start believes it, whatever lies before its offset."""
+    original = SyncState.write_snapshot_due
+
+    async def write(self: SyncState) -> None:
+        if self._snapshot_due is not None:
+            self._snapshot_due = self._snapshot_due._replace(cuts_begun=self._state.cuts_begun)
+        await original(self)
+
+    patch.setattr(SyncState, "write_snapshot_due", write)
+
+
 @mutation(45, hunt=_story(check.check_failed_sync))
 def failed_sync_is_swallowed(patch: Patch) -> None:
     original = Segment.sync

@@ -40,6 +40,7 @@ from quorate.chaos.models.log.log_harness import (
 )
 from quorate.chaos.sim.disk_faults import Operation, ProcessDied, ShortWrite, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
+from quorate.core.limits import DELIVERY_TIMEOUT_MS_MAX
 from quorate.core.records import HEADER_BYTES, parse_header, patch_header
 from quorate.errors import (
     CorruptBatch,
@@ -52,7 +53,9 @@ from quorate.errors import (
     StorageError,
 )
 from quorate.storage import PartitionKey, PartitionLog, RecentBatches, StartKind
-from quorate.storage.producer_state import BATCHES_REMEMBERED
+from quorate.storage.producer_snapshots import load_snapshot
+from quorate.storage.producer_state import BATCHES_REMEMBERED, PRODUCERS_MAX, ProducerStates
+from quorate.storage.steps import HEADERS_PER_STEP
 
 __all__ = [
     "check_batches_on_receipt",
@@ -66,6 +69,7 @@ __all__ = [
     "check_index_files",
     "check_leader_epoch_is_on_record_before_its_first_batch",
     "check_log_start_before_deletion",
+    "check_many_producers_are_remembered_while_they_may_repeat",
     "check_mark_of_damage_after_a_power_loss",
     "check_no_append_before_a_cut_that_was_asked_for",
     "check_power_loss",
@@ -75,6 +79,7 @@ __all__ = [
     "check_retention_below_high_watermark",
     "check_retention_when_the_wall_clock_jumps",
     "check_segment_sealed_again_during_sync",
+    "check_snapshot_that_was_due_before_a_truncation",
     "check_torn_bytes_are_cut",
     "check_truncation_and_power_loss",
     "check_truncation_during_sync",
@@ -449,6 +454,37 @@ async def check_duplicates_are_told_from_gaps() -> None:
     except OutOfOrderSequence as error:
         raise AssertionError(f"what was written before is out of order: {error}") from None
     raise AssertionError("what is no longer remembered was written again")
+
+
+async def check_many_producers_are_remembered_while_they_may_repeat() -> None:
+    """Rule 50: there is no room for so many in the long run, and each may send its batch again."""
+    states, first = ProducerStates(), parse_header(batch(b"v", producer=(0, 0, 0)))
+    states.apply(first, Offset(0))
+    for number in range(1, PRODUCERS_MAX):
+        states.apply(parse_header(batch(b"v", producer=(number, 0, 0))), Offset(number))
+    day_s, tries_s = 86_400.0, DELIVERY_TIMEOUT_MS_MAX / 1000
+    for now_s in (0.0, tries_s / 2, tries_s):
+        states.expire(now_s=now_s, after_s=day_s)
+    assert states.check(first) is not None, "a batch that is sent again would be written again"
+    states.expire(now_s=3 * tries_s, after_s=day_s)
+    assert len(states) == PRODUCERS_MAX // 2, "those that are silent for so long have to make room"
+
+
+async def check_snapshot_that_was_due_before_a_truncation() -> None:
+    """Rule 49: it is of many, and written later: by then other batches may lie before its offset."""
+    harness = LogHarness(small_config(segment_bytes=64 << 10))
+    log = await harness.lead()
+    producer = 0
+    while len(log._state.segments) < 3:
+        harness.append(batch(b"v", producer=(producer, 0, 0)))
+        producer += 1
+    rolled_at = log._state.active.base_offset
+    assert rolled_at > HEADERS_PER_STEP, "of few producers it is written at once: then this is no story"
+    await log.truncate_to(Offset(rolled_at - 1))
+    assert log._sync_state.is_checkpoint_due
+    await log.checkpoint()
+    left = load_snapshot(harness.disk, harness.directory, rolled_at)
+    assert left is None, f"a snapshot at {rolled_at} tells of what was cut off at {rolled_at - 1}"
 
 
 async def check_producers_after_a_truncation() -> None:
