@@ -27,6 +27,12 @@ from quorate.broker.replica.compacted_copies import has_to_hear
 from quorate.broker.replica.divergence import Divergence, find_divergence
 from quorate.broker.replica.high_watermark import HighWatermark
 from quorate.broker.replica.isr_membership import IsrMembership
+from quorate.broker.replica.leader_errors import (
+    outcome_unknown,
+    too_few,
+    too_few_after_append,
+    unreadable,
+)
 from quorate.broker.replica.log_trouble import LOG_TROUBLE, is_log_trouble
 from quorate.broker.replica.news import News, Wake, Wakers
 from quorate.broker.replica.own_copy import OwnCopy
@@ -37,15 +43,12 @@ from quorate.core.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, Timesta
 from quorate.core.logging import get_logger
 from quorate.errors import (
     LogDamaged,
-    NotEnoughReplicas,
-    NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     OffsetNotAvailable,
     QuorateError,
     StaleBrokerEpoch,
     StorageError,
     StorageFailed,
-    Unavailable,
     copy_of,
 )
 from quorate.metadata.records import RECOVERY_OF_STATE
@@ -163,7 +166,9 @@ class Leadership:
     def _isr_changed(self) -> None:
         """Who has to store a record, or how many, is not what it was."""
         if not self._membership.has_enough:
-            self._waiters.give_up(self._too_few_after_append())
+            self._waiters.give_up(
+                too_few_after_append(self._topic_partition, self._state, self._membership.isr.committed)
+            )
         self._advance_high_watermark()
 
     def _wish_if_any(self) -> None:
@@ -185,7 +190,7 @@ class Leadership:
             self._join_timer.cancel()
             self._join_timer = None
         syncing = self._own_copy.stop()
-        unknown = self._outcome_unknown(reason)
+        unknown = outcome_unknown(self._topic_partition, reason)
         self._waiters.give_up(unknown)
         self._stored_waiters.give_up(unknown)
         self._wakers.wake(News.ENDED)
@@ -195,14 +200,6 @@ class Leadership:
     def _check_leading(self) -> None:
         if self._ended is not None:
             raise copy_of(self._ended)
-
-    def _outcome_unknown(self, reason: str) -> Unavailable:
-        topic, partition = self._topic_partition
-        return Unavailable(
-            f"{self._topic_partition}: appended, but not known to be committed: {reason}",
-            topic=topic,
-            partition=partition,
-        )
 
     # -- appending
 
@@ -255,7 +252,7 @@ class Leadership:
         """A retry of what was written must not be told that nothing was (rules 19 and 50)."""
         duplicate = self._find_duplicate(batch)
         if duplicate is None:
-            raise self._too_few()
+            raise too_few(self._topic_partition, self._state, self._membership.isr.committed)
         return duplicate
 
     def _log_grew(self) -> None:
@@ -273,28 +270,10 @@ class Leadership:
             self._hooks.on_failure(error)
         if isinstance(error, StorageFailed):
             # What the failed write left behind may be found at the next start.
-            return self._outcome_unknown(error.message)
+            return outcome_unknown(self._topic_partition, error.message)
         if isinstance(error, LogDamaged):
-            return self._unreadable(error)
+            return unreadable(self._topic_partition, self.epoch, error)
         return error
-
-    def _too_few(self) -> NotEnoughReplicas:
-        size, needed = len(self._membership.isr.committed), self._state.min_insync_replicas
-        return NotEnoughReplicas(
-            f"{self._topic_partition} has {size} replicas in sync, min.insync.replicas is {needed}; "
-            "nothing was written",
-            isr_size=size,
-            min_insync_replicas=needed,
-        )
-
-    def _too_few_after_append(self) -> NotEnoughReplicasAfterAppend:
-        size, needed = len(self._membership.isr.committed), self._state.min_insync_replicas
-        return NotEnoughReplicasAfterAppend(
-            f"{self._topic_partition}: appended, then only {size} replicas were left in sync, "
-            f"min.insync.replicas is {needed}",
-            isr_size=size,
-            min_insync_replicas=needed,
-        )
 
     # -- waiting
 
@@ -306,15 +285,15 @@ class Leadership:
         if self._high_watermark.offset >= next_offset:
             return None
         if self._ended is not None:
-            raise self._outcome_unknown(self._ended.message)
+            raise outcome_unknown(self._topic_partition, self._ended.message)
         if not self._membership.has_enough:
-            raise self._too_few_after_append()
+            raise too_few_after_append(self._topic_partition, self._state, self._membership.isr.committed)
         return self._waiters.add(next_offset, on_done)
 
     def when_stored(self, next_offset: Offset, on_done: OnDone) -> CommitWaiter | None:
         """As ``when_committed``, for this replica's own copy alone: acks=1."""
         if self._ended is not None:
-            raise self._outcome_unknown(self._ended.message)
+            raise outcome_unknown(self._topic_partition, self._ended.message)
         if self._own_copy.end_offset >= next_offset:
             return None
         return self._stored_waiters.add(next_offset, on_done)
@@ -361,7 +340,7 @@ class Leadership:
             self._hooks.on_failure(error)
             return
         # Nothing was lost, and it is tried again; who waits now cannot be told when.
-        unknown = self._outcome_unknown(error.message)
+        unknown = outcome_unknown(self._topic_partition, error.message)
         self._waiters.give_up(unknown)
         self._stored_waiters.give_up(unknown)
 
@@ -439,14 +418,7 @@ class Leadership:
 
     def _read_failed(self, error: StorageError) -> QuorateError:
         self._hooks.on_failure(error)
-        return self._unreadable(error)
-
-    def _unreadable(self, error: StorageError) -> NotLeaderOrFollower:
-        """Retriable for the client: another replica will lead."""
-        return NotLeaderOrFollower(
-            f"{self._topic_partition} cannot be served here any more: {error.message}",
-            leader_epoch=self.epoch,
-        )
+        return unreadable(self._topic_partition, self.epoch, error)
 
     # -- followers
 
