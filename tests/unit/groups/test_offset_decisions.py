@@ -9,9 +9,7 @@ import pytest
 
 from quorate.broker.groups import offset_decisions
 from quorate.broker.groups.member import Member
-from quorate.broker.groups.offset_decisions import OffsetsDecision
-from quorate.broker.groups.records import GroupRecord, TopicIdPartition, topic_partitions
-from quorate.broker.groups.revisions import Revision
+from quorate.broker.groups.records import TopicIdPartition, topic_partitions
 from quorate.chaos.models.groups.group_world import GROUP, World, at
 from quorate.chaos.sim.patch import Patch
 from quorate.errors import (
@@ -19,56 +17,15 @@ from quorate.errors import (
     FencedMemberEpoch,
     GroupNotEmpty,
     InvalidRequest,
-    InvalidUpdateVersion,
     OffsetOutOfRange,
     QuorateError,
     StaleMemberEpoch,
     UnknownMember,
     UnknownTopicOrPartition,
 )
-from quorate.v1.group_pb2 import CommitOffsetsRequest, FetchOffsetsRequest, OffsetToCommit
+from quorate.v1.group_pb2 import CommitOffsetsRequest, FetchOffsetsRequest
 from tests.mutants import assert_story_notices
-
-
-def one(topic: str, number: int) -> TopicIdPartition:
-    (partition,) = at(topic, number)
-    return partition
-
-
-def commit(
-    world: World,
-    partitions: Iterable[TopicIdPartition],
-    *,
-    member_id: str = "",
-    epoch: int = 0,
-    offset: int = 5,
-    refused: dict[int, QuorateError] | None = None,
-    number: int = 0,
-    seen: Revision | None = None,
-    **entry: Any,
-) -> OffsetsDecision:
-    """``seen``: None: all that there is."""
-    request = CommitOffsetsRequest(
-        group=GROUP,
-        member_id=member_id,
-        member_epoch=epoch,
-        offsets=[
-            OffsetToCommit(topic_id=each.topic_id, partition=each.partition, offset=offset, **entry)
-            for each in partitions
-        ],
-        commit_number=number,
-        revision=str(seen or world.revision),
-    )
-    decision = offset_decisions.commit(
-        world.groups,
-        request,
-        topics=world.topics,
-        settings=world.settings,
-        now_ms=world.now_ms,
-        refused=refused,
-    )
-    world.carry_out(decision.records)
-    return decision
+from tests.unit.groups.offset_requests import commit, delete_group, one
 
 
 def outcome(world: World, partition: TopicIdPartition, member_id: str, epoch: int) -> str:
@@ -472,14 +429,6 @@ def test_offsets_of_deleted_topics_are_removed_and_only_of_those(world: World) -
     assert world.topics_changed() == []
 
 
-def delete_group(world: World, seen: Revision | None = None) -> list[GroupRecord]:
-    """``seen``: None: all that there is."""
-    records = offset_decisions.delete_group(
-        world.groups, GROUP, seen=seen or world.revision, now_ms=world.now_ms
-    )
-    return world.carry_out(records)
-
-
 def test_a_group_without_members_can_be_deleted(world: World) -> None:
     epoch = world.heartbeat("a", topics=["orders"]).member_epoch
     commit(world, at("orders", 0, 1), member_id="a", epoch=epoch)
@@ -548,111 +497,3 @@ def test_offsets_can_be_deleted_where_nobody_reads(world: World) -> None:
         world.groups, "other", topic_partitions(at("orders", 0)), topics=world.topics, seen=world.revision
     )
     assert decision == ([], [None]), "there is none, which is what was asked for"
-
-
-# -- what is based on something that is not so any more
-
-
-def late(decision: OffsetsDecision) -> bool:
-    [error] = decision.errors
-    assert error is None or isinstance(error, InvalidUpdateVersion)
-    return error is not None
-
-
-def test_who_is_no_member_says_what_the_commit_is_based_on(world: World) -> None:
-    entry = OffsetToCommit(topic_id="orders-1", partition=0, offset=5)
-    for revision in ("", "seven", "1.2.3"):
-        request = CommitOffsetsRequest(group=GROUP, offsets=[entry], revision=revision)
-        with pytest.raises(InvalidRequest, match="revision"):
-            offset_decisions.commit(
-                world.groups, request, topics=world.topics, settings=world.settings, now_ms=world.now_ms
-            )
-
-
-def test_numbers_of_who_is_no_member_are_not_compared(world: World) -> None:
-    """An application that is started again counts from one again, and is nobody's successor."""
-    place = one("orders", 0)
-    commit(world, [place], offset=40, number=9)
-    assert commit(world, [place], offset=41, number=1).errors == [None]
-    assert world.group.offsets[place].offset == 41
-
-
-def test_a_commit_that_comes_late_undoes_no_reset(world: World) -> None:
-    place = one("orders", 0)
-    commit(world, [place], offset=5)
-    seen = world.revision
-    commit(world, [place], offset=7, seen=seen)
-    commit(world, [place], offset=0)
-    assert late(commit(world, [place], offset=7, seen=seen))
-    assert world.group.offsets[place].offset == 0
-    assert commit(world, at("orders", 1), seen=seen).errors == [None], "each place by itself"
-
-
-def test_a_commit_that_is_asked_again_is_done_once(world: World) -> None:
-    place, seen = one("orders", 0), world.revision
-    fields: dict[str, Any] = {"offset": 7, "leader_epoch": 2, "metadata": "x", "seen": seen}
-    commit(world, [place], **fields)
-    again = commit(world, [place], **fields)
-    assert (again.records, again.errors) == ([], [None])
-    for other in ({"offset": 8}, {"leader_epoch": None}, {"metadata": ""}):
-        assert late(commit(world, [place], **{**fields, **other}))
-
-
-def test_a_commit_that_comes_late_does_not_bring_back_what_was_deleted(world: World) -> None:
-    place, seen = one("orders", 0), world.revision
-    commit(world, [place], seen=seen)
-    delete_group(world)
-    assert late(commit(world, [place], seen=seen))
-    assert GROUP not in world.groups
-    assert not late(commit(world, [place]))
-
-
-def test_a_commit_of_a_member_is_not_undone_by_who_was_there_before_it(world: World) -> None:
-    place, seen = one("orders", 0), world.revision
-    epoch = world.heartbeat("a", topics=["orders"]).member_epoch
-    commit(world, [place], member_id="a", epoch=epoch, offset=9)
-    world.heartbeat("a", -1)
-    assert late(commit(world, [place], offset=5, seen=seen))
-    assert world.group.offsets[place].offset == 9
-
-
-def test_a_deletion_that_comes_late_leaves_what_was_committed_since(world: World) -> None:
-    commit(world, at("orders", 0, 1))
-    seen = world.revision
-    delete_group(world, seen)
-    commit(world, at("orders", 0), offset=3)
-    with pytest.raises(InvalidUpdateVersion):
-        delete_group(world, seen)
-    decision = offset_decisions.delete_offsets(
-        world.groups, GROUP, topic_partitions(at("orders", 0)), topics=world.topics, seen=seen
-    )
-    assert decision.records == []
-    assert late(decision)
-
-
-def test_a_deletion_that_comes_late_leaves_the_epochs_that_were_given_since(world: World) -> None:
-    world.heartbeat("a", topics=["orders"])
-    world.heartbeat("a", -1)
-    seen = world.revision
-    world.heartbeat("b", topics=["orders"])
-    world.heartbeat("b", -1)
-    with pytest.raises(InvalidUpdateVersion):
-        delete_group(world, seen)
-
-
-def test_a_deletion_that_broke_off_is_completed_by_asking_again(world: World) -> None:
-    commit(world, at("orders", 0, 1))
-    seen = world.revision
-    records = offset_decisions.delete_group(world.groups, GROUP, seen=seen, now_ms=world.now_ms)
-    world.carry_out(records[:1])
-    delete_group(world, seen)
-    assert GROUP not in world.groups
-
-
-def test_an_epoch_counts_more_than_a_place_in_the_log() -> None:
-    """After an unclean election places are given a second time, in a higher epoch."""
-    assert Revision(1, 100).is_after(Revision(1, 99))
-    assert not Revision(1, 100).is_after(Revision(1, 100))
-    assert not Revision(1, 100).is_after(Revision(2, 50))
-    assert Revision(2, 50).is_after(Revision(1, 100))
-    assert Revision.parse(str(Revision(3, 14)), group=GROUP) == (3, 14)
