@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.errors import InvalidRequest
+from quorate.storage import producer_state
 from quorate.v1 import broker_pb2, records_pb2
 from tests.unit.broker.broker_harness import World, batch, records, settle, simulate
 
@@ -262,5 +263,28 @@ def test_full_disk_refuses_appends_keeps_serving_and_heals() -> None:
         world.disk.capacity_bytes = None
         assert (await world.produce("after")).base_offset == 1
         assert await world.values() == ["before", "after"]
+
+    simulate(scenario)
+
+
+def test_partition_with_no_room_for_another_producer_says_so_and_goes_on_with_those_it_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sent(producer_id: int, sequence: int) -> ProducePartition:
+        content = batch("a", producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+        return ProducePartition(topic="t", batch=content)
+
+    async def scenario(world: World) -> None:
+        monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 2)
+        await world.create_topic()
+        for producer_id in (1, 2):
+            [result] = await world.produce_all(sent(producer_id, 0))
+            assert not result.HasField("error")
+        [refused] = await world.produce_all(sent(3, 0))
+        assert refused.error.code == "OVERLOADED"
+        assert refused.error.retriable
+        assert not refused.error.outcome_unknown
+        [known] = await world.produce_all(sent(1, 1))
+        assert known.base_offset == 2
 
     simulate(scenario)
