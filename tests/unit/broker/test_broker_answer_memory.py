@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from quorate.errors import Overloaded
+from quorate.errors import InvalidRequest, Overloaded
 from quorate.v1 import broker_pb2
 from tests.unit.broker.broker_harness import NoCall, World, batch, settle, simulate
 
@@ -143,5 +143,79 @@ def test_answers_that_were_taken_leave_nothing_behind() -> None:
             call = SlowCall()
             assert await fetch(world, call) > 2 * _BATCH_BYTES
             call.taken()
+
+    bounded(scenario)
+
+
+def with_ballast(size: int, **fields: Any) -> broker_pb2.FetchRequest:
+    """In a field that nobody here knows: it stays with the request."""
+    known = request(**fields).SerializeToString()
+    number_and_length = b"\xfa\x3f" + bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14])
+    found = broker_pb2.FetchRequest.FromString(known + number_and_length + bytes(size))
+    assert found.ByteSize() == len(known) + 5 + size
+    return found
+
+
+@pytest.mark.parametrize("waits_for", ["records", "room"])
+def test_requests_that_wait_are_bounded_together(waits_for: str) -> None:
+    async def scenario(world: World) -> None:
+        await fill_topic(world)
+        if waits_for == "room":
+            for _ in range(2):
+                await fetch(world, SlowCall())
+        wait: dict[str, Any] = {"min_bytes": 50 << 20, "max_wait_ms": 5_000}
+        fetches = world.handler("Fetch")
+        waiting = asyncio.create_task(fetches(with_ballast(600_000, **wait), SlowCall()))
+        await settle()
+        assert not waiting.done()
+        with pytest.raises(Overloaded) as caught:
+            await fetches(with_ballast(600_000, **wait), SlowCall())
+        assert caught.value.facts == {"queued_max_request_bytes": 1 << 20}
+        small = asyncio.create_task(fetches(request(**wait), SlowCall()))
+        await settle()
+        assert not small.done(), "there is room for it"
+        for each in (waiting, small):
+            each.cancel()
+        await settle()
+        again = asyncio.create_task(fetches(with_ballast(600_000, **wait), SlowCall()))
+        await settle()
+        assert not again.done()
+        again.cancel()
+        await settle()
+
+    simulate(
+        scenario,
+        queued_max_request_bytes=1 << 20,
+        queued_max_response_bytes=_BOUND_BYTES if waits_for == "room" else 1 << 28,
+    )
+
+
+def test_requests_that_wait_count_by_what_their_partitions_weigh() -> None:
+    async def scenario(world: World) -> None:
+        await world.create_topic(partitions=1_000)
+        entries = [broker_pb2.FetchPartition(topic="t", partition=number) for number in range(1_000)]
+        many = broker_pb2.FetchRequest(partitions=entries, min_bytes=1, max_wait_ms=5_000)
+        assert many.ByteSize() < 10_000
+        waiting = [asyncio.create_task(world.handler("Fetch")(many, SlowCall())) for _ in range(40)]
+        await settle()
+        refused = [each for each in waiting if each.done() and isinstance(each.exception(), Overloaded)]
+        assert 20 < len(refused) < 30
+        for each in waiting:
+            each.cancel()
+        await settle()
+
+    simulate(scenario, queued_max_request_bytes=1 << 20)
+
+
+def test_request_with_too_many_partitions_waits_for_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await fill_topic(world)
+        for _ in range(2):
+            await fetch(world, SlowCall())
+        began = world.now
+        entries = [broker_pb2.FetchPartition(topic="t")] * 3_000
+        with pytest.raises(InvalidRequest):
+            await world.handler("Fetch")(broker_pb2.FetchRequest(partitions=entries), SlowCall())
+        assert world.now == began
 
     bounded(scenario)

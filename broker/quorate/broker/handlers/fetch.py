@@ -1,9 +1,13 @@
 """Fetch: read many partitions, and wait if there is too little to read.
 
-A fetch that has to wait keeps nothing but a watch on its partitions; what it has read so far is
-dropped and read again when it wakes, because holding it would cost memory for as long as the topic
+A fetch that has to wait keeps nothing but its request and a watch on its partitions; what it has read so
+far is dropped and read again when it wakes, because holding it would cost memory for as long as the topic
 is quiet. It wakes when enough bytes were committed, when somebody else leads, when its time is over, or when
 the node stops.
+
+Requests that wait have a bound for all of them (queued.max.request.bytes), by what they weigh here: one may
+be large by what nobody here knows of it, and that is kept with it. One that names too many partitions is
+refused before it waits for anything.
 
 What answers hold until the transport has taken them has one bound for all (queued.max.response.bytes). A
 fetch gets what is left of it, and at least one batch; if nothing is left it waits for a while. So readers
@@ -17,6 +21,7 @@ from typing import Final
 
 from quorate.broker.handlers.bounded_memory import BoundedMemory
 from quorate.broker.handlers.reading import Budget, PartitionReading, fill_fetch_response, read_partition
+from quorate.broker.handlers.request_memory import RequestMemory
 from quorate.broker.handlers.targets import KnownValues, find_partitions
 from quorate.broker.hosted import Hosted
 from quorate.broker.replica.fetch_watch import FetchWatch
@@ -33,6 +38,8 @@ __all__ = ["FetchHandler"]
 _BYTES_MAX: Final = 50 << 20
 #: how long a fetch waits for others' answers to leave before it is refused
 _ROOM_WAIT_S: Final = 10.0
+#: of memory for each partition of a request, beside what it takes on the wire
+_ENTRY_BYTES: Final = 64
 _FORMATS: Final = KnownValues(broker_pb2.RecordFormat.DESCRIPTOR, "format")
 
 
@@ -42,6 +49,7 @@ class FetchHandler:
         self._hosted = hosted
         self._clock = clock
         self._memory = BoundedMemory(config.queued_max_response_bytes)
+        self._request_memory = RequestMemory(config.queued_max_request_bytes, kind="fetches that wait")
         #: an ordered set of the fetches that wait
         self._waiting: dict[FetchWatch, None] = {}
         self._is_stopping = False
@@ -82,11 +90,13 @@ class FetchHandler:
         # More than an answer may have is never there.
         min_bytes = min(max(request.min_bytes, 1), bytes_max)
         while True:
-            if not self._memory.has_room:
-                await self._wait_for_room()
             targets = find_partitions(
                 self._hosted, request.partitions, partitions_max=self._config.request_partitions_max
             )
+            if not self._memory.has_room:
+                with self._request_memory.hold_or_refuse(_weight(request)):
+                    await self._wait_for_room()
+                continue
             budget = Budget(min(bytes_max, self._memory.bytes_left))
             readings = [
                 read_partition(request, entry, target, budget, self._hosted)
@@ -105,7 +115,8 @@ class FetchHandler:
             missing_bytes = min_bytes - budget.bytes_read
             if request.format == broker_pb2.RECORD_FORMAT_RECORDS:
                 missing_bytes = 1  # nobody knows before it is read how much a batch unpacks to
-            await self._wait(targets, missing_bytes, remaining_s)
+            with self._request_memory.hold_or_refuse(_weight(request)):
+                await self._wait(targets, missing_bytes, remaining_s)
 
     async def _wait_for_room(self) -> None:
         deadline = self._clock.monotonic() + _ROOM_WAIT_S
@@ -148,6 +159,10 @@ class FetchHandler:
         finally:
             timer.cancel()
             del self._waiting[watch]
+
+
+def _weight(request: broker_pb2.FetchRequest) -> int:
+    return request.ByteSize() + _ENTRY_BYTES * len(request.partitions)
 
 
 def _check(request: broker_pb2.FetchRequest) -> None:
