@@ -13,6 +13,7 @@ from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.machine import SimMachine
 from quorate.chaos.cluster.view import newest_image, replicas_of
 from quorate.chaos.mutations.cluster_stories import recover_partition
+from quorate.chaos.sim.network import LinkFaults
 from quorate.chaos.sim.patch import Patch
 from quorate.client.consumer.async_consumer import AsyncConsumer
 from quorate.client.groups.coordinator import COMMIT_OFFSETS
@@ -50,6 +51,8 @@ _TOPIC: Final = TopicPartition(TopicName("t"), PartitionId(0))
 _GROUP: Final = "g"
 _RECORDS: Final = 10
 _WITHIN_S: Final = 60.0
+#: longer than creating a partition and writing to it takes, and shorter than a session
+_ADDED_UNHEARD: Final = LinkFaults(delay_s=(5.0, 5.0))
 
 
 async def a_coordinator_that_was_replaced_says_nothing(cluster: SimCluster) -> None:
@@ -116,13 +119,18 @@ async def _told(admin: Any) -> int | None:
 async def a_partition_that_is_added_is_read_from_its_beginning(cluster: SimCluster) -> None:
     """Rule 66: "latest" is the end as of when the group began; what is added later has no end then."""
     await _create(cluster)
-    async with cluster.consumer(group=_GROUP, auto_offset_reset="latest") as consumer:
+    transport = cluster.client_transport()
+    member = cluster.clients[-1]
+    async with cluster.consumer(group=_GROUP, auto_offset_reset="latest", transport=transport) as consumer:
         consumer.subscribe([_TOPIC.topic])
         await _read_until(cluster, consumer, lambda: bool(consumer.assignment()))
+        # The member hears of the partition when something is in it, whatever else takes how long.
+        _delay_answers(cluster, member, _ADDED_UNHEARD)
         async with cluster.admin() as admin:
             await admin.create_partitions(_TOPIC.topic, 2)
         added = TopicPartition(_TOPIC.topic, PartitionId(1))
         await _write(cluster, _RECORDS, added)
+        _delay_answers(cluster, member, None)
         seen: list[int] = []
         deadline_s = cluster.clock.monotonic() + 2 * _WITHIN_S
         while len(seen) < _RECORDS:
@@ -237,6 +245,11 @@ async def _read(consumer: AsyncConsumer, count: int) -> None:
 async def _create(cluster: SimCluster) -> None:
     async with cluster.admin() as admin:
         await admin.create_topic(_TOPIC.topic, partitions=1, replication_factor=3)
+
+
+def _delay_answers(cluster: SimCluster, client: str, faults: LinkFaults | None) -> None:
+    for machine in cluster.brokers:
+        cluster.network.set_faults(machine.name, client, faults)
 
 
 async def _write(
