@@ -364,3 +364,13 @@ def test_server_that_does_what_no_server_may_is_left(content: bytes) -> None:
     # Without a code: what was wrong with the connection says nothing of what became of the call.
     assert recorder.events[-1][:2] == ("lost", None)
     assert connection.receive(memoryview(b"anything"), 0.0) == 8, "nothing is read after it"
+
+
+def test_priority_of_a_wrong_size_resets_no_stream_that_nobody_has_opened() -> None:
+    wire = Wire()
+    [refusal] = wire.exchange(frame(FrameType.PRIORITY, b"abc", stream_id=9))
+    assert (refusal.kind, refusal.code) == (FrameType.GOAWAY, ErrorCode.FRAME_SIZE_ERROR)
+    opened = Wire()
+    opened.exchange(request_headers(9))
+    [refusal] = opened.exchange(frame(FrameType.PRIORITY, b"abc", stream_id=9))
+    assert (refusal.kind, refusal.code) == (FrameType.RST_STREAM, ErrorCode.FRAME_SIZE_ERROR)

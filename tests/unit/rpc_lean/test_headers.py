@@ -105,6 +105,8 @@ GOOD = ((b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/x"))
         ((*GOOD, (b"Upper", b"1")), Role.REQUEST),
         ((*GOOD, (b"", b"1")), Role.REQUEST),
         ((*GOOD, (b"x", b"a\r\nb: c")), Role.REQUEST),
+        ((*GOOD, (b"x", b" a")), Role.REQUEST),
+        ((*GOOD, (b"x", b"a\t")), Role.REQUEST),
         ((*GOOD, (b"connection", b"close")), Role.REQUEST),
         ((*GOOD, (b"te", b"gzip")), Role.REQUEST),
         ((*GOOD[:2], (b":path", b"")), Role.REQUEST),
@@ -117,9 +119,16 @@ def test_malformed_headers_break_their_stream(headers: tuple[tuple[bytes, bytes]
         check(HeaderList(headers), role)
 
 
+def test_message_of_a_status_may_begin_and_end_with_blanks() -> None:
+    check(HeaderList(((b"grpc-status", b"2"), (b"grpc-message", b" why "))), Role.TRAILERS)
+
+
 def test_content_length_is_a_number() -> None:
     assert content_length(GOOD) is None
     assert content_length(((b"content-length", b"12"),)) == 12
+    assert content_length(((b"content-length", b"12"),) * 2) == 12
+    with pytest.raises(StreamFault):
+        content_length(((b"content-length", b"5"), (b"content-length", b"7")))
     for wrong in (b"", b"-1", b"1x", b"1" * 30):
         with pytest.raises(StreamFault):
             content_length(((b"content-length", wrong),))

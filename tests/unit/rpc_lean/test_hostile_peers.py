@@ -104,6 +104,14 @@ def test_frames_that_come_now_and_then_are_harmless(name: str) -> None:
         assert refusal(wire.exchange(FLOODS[name](number))) is None
 
 
+def test_client_that_pings_too_often_is_told_in_the_words_that_it_knows() -> None:
+    """Of gRPC: its clients ask less often from then on."""
+    wire = Wire()
+    found = wire.exchange(PING * 2_000)
+    assert found[-1].kind == FrameType.GOAWAY
+    assert found[-1].content[8:] == b"too_many_pings"
+
+
 def test_pings_and_windows_may_be_as_many_as_what_was_sent_calls_for() -> None:
     wire = Wire(FEW)
     wire.send(request_headers(1, flags=Flag.END_HEADERS | Flag.END_STREAM))
@@ -224,6 +232,15 @@ async def test_streams_that_are_refused_for_their_headers_count_as_resets(name: 
         await server.send(_headers(block, 2 * number + 1))
     assert refusal(server.frames) is CALM
     assert len(server.headers) == 20
+
+
+def test_block_of_more_headers_than_any_call_has_ends_the_connection() -> None:
+    """A call keeps them, and each takes ten times the memory that it takes on the wire."""
+    wire = Wire()
+    block = Encoder().encode([(*each, True) for each in REQUEST])
+    [] = wire.exchange(_headers(block + b"\x0f\x06\x00" * 100, 1))
+    [refused] = wire.exchange(_headers(block + b"\x0f\x06\x00" * 450, 3))
+    assert (refused.kind, refused.code) == (FrameType.GOAWAY, CALM)
 
 
 def stranger(stream_id: int, *, ends: bool = False) -> bytes:

@@ -40,6 +40,7 @@ _OF_CONNECTIONS: Final = frozenset(
 )
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _VALUE: Final = re.compile(rb"[^\x00\r\n]*")
+_BLANKS: Final = (b" ", b"\t")
 
 
 def check(found: HeaderList, role: Role) -> None:
@@ -57,7 +58,7 @@ def check(found: HeaderList, role: Role) -> None:
         else:
             is_regular = True
             _check_regular(name, value)
-        if _VALUE.fullmatch(value) is None:
+        if _VALUE.fullmatch(value) is None or (role is Role.REQUEST and _has_blank_end(value)):
             raise _malformed(f"{name!r} has a value that is none")
     if not _NEEDED[role] <= pseudo:
         raise _malformed("a header is missing")
@@ -67,12 +68,15 @@ def check(found: HeaderList, role: Role) -> None:
 
 
 def content_length(headers: Iterable[Header]) -> int | None:
+    found = None
     for name, value in headers:
         if name == b"content-length":
             if not value.isdigit() or len(value) > 18:
                 raise _malformed("content-length is no number")
-            return int(value)
-    return None
+            if found is not None and found != int(value):
+                raise _malformed("content-length is two numbers")
+            found = int(value)
+    return found
 
 
 def _check_regular(name: bytes, value: bytes) -> None:
@@ -80,6 +84,12 @@ def _check_regular(name: bytes, value: bytes) -> None:
         raise _malformed(f"{name!r} is no name of a header")
     if name in _OF_CONNECTIONS or (name == b"te" and value != b"trailers"):
         raise _malformed(f"{name!r} does not exist in HTTP/2")
+
+
+def _has_blank_end(value: bytes) -> bool:
+    """Whoever passes a request on may cut them off (8.2.1). Of an answer they are let be: gRPC's messages of
+    a status may have them."""
+    return value.startswith(_BLANKS) or value.endswith(_BLANKS)
 
 
 def _malformed(reason: str) -> StreamFault:

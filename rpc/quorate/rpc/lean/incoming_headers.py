@@ -87,6 +87,8 @@ class IncomingHeaders:
     def _on_block(self, block: bytes, stream_id: int, *, ends_stream: bool) -> None:
         # Also if nobody wants it: the tables of the two sides have to stay the same.
         found = self._decoder.decode(block)
+        if len(found.headers) > self._connection.limits.headers_max:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "more headers than any call has")
         stream = self._connection.streams.get(stream_id)
         if stream is not None:
             self._on_more_headers(stream, found, ends_stream=ends_stream)

@@ -26,6 +26,8 @@ _SETTINGS_FOR_WINDOWS_MAX: Final = 10
 #: what a DATA frame lets its receiver send: the windows of the stream and of the connection opened again,
 #: and a ping to measure the link
 _CONTROL_FRAMES_PER_DATA: Final = 4
+#: by which clients of gRPC know that they are to ask less often whether anybody is there
+_PINGS: Final = "too_many_pings"
 _GROWING: Final = (FrameType.WINDOW_UPDATE, FrameType.PING)
 
 
@@ -41,6 +43,8 @@ class Rate:
 class Limits:
     #: names and values of one header block once unpacked, as HPACK counts them; a peer is told in SETTINGS
     header_list_bytes_max: int = 16 << 10
+    #: headers of one block: a call keeps what it came with, and each is ten times what it takes on the wire
+    headers_max: int = 128
     #: one header block as it is sent, over all of its frames
     header_block_bytes_max: int = 16 << 10
     #: frames that one header block may be spread over
@@ -110,30 +114,32 @@ class PeerRates:
         self._control_frames = {kind: RateLimit(rate, now) for kind, rate in limits.control_frames.items()}
 
     def count_reset(self) -> None:
-        self._count(self._resets, "resets")
+        self._count(self._resets, "too many resets")
 
     def count_empty_data(self) -> None:
-        self._count(self._empty_data, "frames of DATA with nothing in them")
+        self._count(self._empty_data, "too many frames of DATA with nothing in them")
 
     def count_unknown_frame(self) -> None:
-        self._count(self._unknown_frames, "frames of an unknown type")
+        self._count(self._unknown_frames, "too many frames of an unknown type")
 
     def count_unwanted_headers(self) -> None:
-        self._count(self._unwanted_headers, "headers of no stream that is there")
+        self._count(self._unwanted_headers, "too many headers of no stream that is there")
 
     def count_window_change(self, streams: int) -> None:
         """Beside its frame: for what it costs to walk over the streams."""
         limit = self._control_frames.get(FrameType.SETTINGS)
         frames = min(streams // _STREAMS_PER_SETTINGS, _SETTINGS_FOR_WINDOWS_MAX)
         if limit is not None and frames:
-            self._count(limit, "changes of many windows", frames)
+            self._count(limit, "too many changes of many windows", frames)
 
     def count_frame(self, kind: int) -> None:
         limit = self._control_frames.get(kind)
         if limit is not None:
             if self.data_frames_sent:
                 self._earn()
-            self._count(limit, f"control frames of type {kind}")
+            self._count(
+                limit, _PINGS if kind == FrameType.PING else f"too many control frames of type {kind}"
+            )
 
     def _earn(self) -> None:
         """Not as they are sent: that is far more often."""
@@ -142,6 +148,6 @@ class PeerRates:
             if kind in self._control_frames:
                 self._control_frames[kind].earn(frames * _CONTROL_FRAMES_PER_DATA)
 
-    def _count(self, limit: RateLimit, what: str, count: int = 1) -> None:
+    def _count(self, limit: RateLimit, reason: str, count: int = 1) -> None:
         if not limit.take(self.now, count):
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, f"too many {what}")
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, reason)

@@ -131,10 +131,17 @@ class Receiver:
     def _on_priority(self, content: memoryview, _flags: int, stream_id: int) -> None:
         if not stream_id:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the priority of no stream")
+        fault = None
         if len(content) != 5:
-            raise StreamFault(ErrorCode.FRAME_SIZE_ERROR, "a priority has five bytes")
-        if depends_on_itself(content, stream_id):
-            raise StreamFault(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
+            fault = StreamFault(ErrorCode.FRAME_SIZE_ERROR, "a priority has five bytes")
+        elif depends_on_itself(content, stream_id):
+            fault = StreamFault(ErrorCode.PROTOCOL_ERROR, "a stream that depends on itself")
+        if fault is None:
+            return
+        if self._connection.is_idle(stream_id):
+            # No stream may be reset that nobody has opened (6.4).
+            raise ConnectionFault(fault.code, fault.reason)
+        raise fault
 
     def _on_reset(self, content: memoryview, _flags: int, stream_id: int) -> None:
         connection = self._connection
