@@ -105,3 +105,52 @@ async def test_end_of_the_connection_is_heard() -> None:
     await server.send(data(prefixed(text("a"))[:3], 1))
     await server.close()
     assert handler.heard.is_over
+
+
+class Pausing(ExchangeHandler):
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.ends = 0
+
+    def open(self, exchange: ServedExchange, _call: Call) -> Pausing:
+        self.exchange = exchange
+        return self
+
+    def on_request(self, request: StringValue) -> None:
+        self.heard.append(request.value)
+
+    def on_requests_end(self) -> None:
+        self.ends += 1
+
+    def on_ready(self) -> None: ...
+    def on_over(self) -> None: ...
+
+
+async def test_turn_of_a_message_ends_once_all_of_it_is_here_though_its_handler_pauses() -> None:
+    handler = Pausing()
+    server = FedServer(echo_with(Chat=handler)[1], arriving_bytes_max=1 << 20, message_bytes_max=1 << 20)
+    large = prefixed(text("x" * 300_000))
+    await server.send(request_headers(1, path=CHAT.path), data(large[:60_000], 1))
+    [call] = server.server._calls()
+    assert call._has_turn  # type: ignore[union-attr]
+    handler.exchange.pause()
+    await server.send(data(large[60_000:-1], 1))
+    assert call._has_turn  # type: ignore[union-attr]
+    await server.send(data(large[-1:], 1))
+    assert not call._has_turn  # type: ignore[union-attr]
+    assert server.held_bytes == len(large)
+    handler.exchange.resume()
+    await server.send()
+    assert [len(each) for each in handler.heard] == [300_000]
+    await server.close()
+
+
+async def test_end_of_requests_is_told_once() -> None:
+    handler = Pausing()
+    server = FedServer(echo_with(Chat=handler)[1])
+    await server.send(request_headers(1, path=CHAT.path), data(b"", 1, ends=True))
+    handler.exchange.pause()
+    handler.exchange.resume()
+    await server.send()
+    assert handler.ends == 1
+    await server.close()

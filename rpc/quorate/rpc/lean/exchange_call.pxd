@@ -10,7 +10,7 @@ cdef int64_t _REQUESTS_PER_READ_MAX
 
 @cython.final
 cdef class ExchangeCall(StreamedRequests):
-    cdef bint _is_paused, _is_giving_due
+    cdef bint _is_paused, _is_giving_due, _is_end_told
     cdef int64_t _read_number, _given_of_read
     cdef object _listener
 

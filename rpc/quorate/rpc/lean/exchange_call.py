@@ -32,6 +32,8 @@ class ExchangeCall(StreamedRequests):
         self._is_paused = False
         #: what was collected is handed over in a later turn of the loop
         self._is_giving_due = False
+        #: the handler has heard that there are no more
+        self._is_end_told = False
         #: requests that the handler was told of because of the latest read of the connection
         self._read_number = 0
         self._given_of_read = 0
@@ -63,7 +65,9 @@ class ExchangeCall(StreamedRequests):
             self._hold(self._unread_bytes)
         if self._given_of_read >= _REQUESTS_PER_READ_MAX:
             self._give_later()
-        elif not self._is_paused and not self._is_giving_due:
+        elif self._is_paused:
+            self._end_turn_of_whole()
+        elif not self._is_giving_due:
             self._give_collected()
 
     def on_end(self) -> None:
@@ -111,6 +115,12 @@ class ExchangeCall(StreamedRequests):
             self._give(request)
         self._give_later()
 
+    def _end_turn_of_whole(self) -> None:
+        """Of a message that is all here, and that the handler takes later: the turn must not run out."""
+        if self._has_turn and self._unread_bytes >= self._next_bytes:
+            self._end_turn()
+            self._hold(self._unread_bytes)
+
     def _give_later(self) -> None:
         if not self._is_giving_due:
             self._is_giving_due = True
@@ -120,7 +130,8 @@ class ExchangeCall(StreamedRequests):
         if self._is_ended and self._listener is not None:
             if self._unread_bytes:
                 self._unreadable(InvalidRequest("the requests end before their last message does"))
-            else:
+            elif not self._is_end_told:
+                self._is_end_told = True
                 self._tell(self._listener.on_requests_end)
         elif self._unread_bytes and self._reading is None:
             self._welcome_rest()
