@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
+from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # it has no types
+from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untyped]  # it has no types
 from structlog.testing import capture_logs
 
 from quorate.core.served_exchange import ExchangeHandler, ServedExchange
 from quorate.core.transport import Call
+from quorate.rpc.lean import server as server_module
 from quorate.rpc.lean.frames import PREFACE, FrameType, settings_frame, window_update_frame
 from quorate.rpc.lean.server_call import ServerCall
 from quorate.rpc.lean.status import StatusCode
@@ -248,4 +251,22 @@ async def test_mistake_of_one_handler_is_its_own_calls_end_and_no_others(where: 
     await server.send(request_headers(7, path=FAIL.path), data(prefixed(text("x")), 7, ends=True))
     assert server.status(7) == StatusCode.OK
     assert heard == ["before", "after"]
+    await server.close()
+
+
+async def test_those_who_watch_the_health_do_not_shut_out_those_who_check_it(monkeypatch: Any) -> None:
+    monkeypatch.setattr(server_module, "_STANDARD_CALLS_MAX", 2)
+    server = FedServer(echo_with()[1])
+    watch = prefixed(health_pb2.HealthCheckRequest())
+    for stream_id in (1, 3, 5):
+        await server.send(
+            request_headers(stream_id, path="/grpc.health.v1.Health/Watch"), data(watch, stream_id)
+        )
+    assert [server.status(each) for each in (1, 3, 5)] == [None, None, StatusCode.RESOURCE_EXHAUSTED]
+    await server.send(request_headers(7, path="/grpc.health.v1.Health/Check"), data(watch, 7, ends=True))
+    assert server.status(7) == StatusCode.NOT_FOUND, "it was not set, and is answered"
+    asked = prefixed(reflection_pb2.ServerReflectionRequest(list_services=""))
+    path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    await server.send(request_headers(9, path=path), data(asked, 9, ends=True))
+    assert server.status(9) == StatusCode.OK
     await server.close()

@@ -39,7 +39,7 @@ __all__ = ["LeanServer"]
 
 log = get_logger(__name__)
 
-#: calls of health and reflection at once
+#: of health and reflection, calls and streams at once, each sort of either
 _STANDARD_CALLS_MAX: Final = 1_000
 #: how often one limit's time is looked at; what is late is found late by this part of the limit at most
 _LOOKS_PER_LIMIT: Final = 4
@@ -103,14 +103,15 @@ class LeanServer:
                 )
 
     def _route_standard_services(self, names: Sequence[str]) -> None:
-        admission = Admission(_STANDARD_CALLS_MAX)
         for service in (self._health.service, reflection_service(names)):
+            # Those who watch the health stay for days, and must not shut out those who check it.
+            admissions = {kind: Admission(_STANDARD_CALLS_MAX) for kind in CallKind}
             for method, handler in service.handlers.items():
                 self.routes[method.path.encode()] = Route(
                     method=method,
                     handler=handler,
                     call_type=_call_type(method, handler),
-                    admission=admission,
+                    admission=admissions[method.kind],
                     turns=self._turns,
                     held=self._held[method.kind],
                     untaken=self._untaken,
