@@ -243,7 +243,6 @@ class Elections:
         elr, last_known_elr = _elr_after(before, assignment, outcome.isr, complete, min_isr)
         is_new_epoch = outcome.leader != before.leader or bump_leader_epoch
         leader_epoch = LeaderEpoch(before.leader_epoch + 1) if is_new_epoch else before.leader_epoch
-        unclean = before.unclean_leader_epochs
         after = PartitionImage(
             topic_id=before.topic_id,
             partition=before.partition,
@@ -257,7 +256,11 @@ class Elections:
             adding_replicas=assignment.adding,
             removing_replicas=assignment.removing,
             recovery=Recovery.RECOVERING if outcome.is_unclean else recovery or before.recovery,
-            unclean_leader_epochs=(*unclean, leader_epoch) if outcome.is_unclean else unclean,
+            unclean_leader_epochs=(
+                before.unclean_leader_epochs_and(leader_epoch)
+                if outcome.is_unclean
+                else before.unclean_leader_epochs
+            ),
             # Whoever leads after an unclean election says anew what is on its device.
             is_synced=not outcome.is_unclean and (before.is_synced if is_synced is None else is_synced),
         )

@@ -43,7 +43,7 @@ def change_record(before: PartitionImage, after: PartitionImage) -> MetadataReco
         change.leader_epoch = after.leader_epoch
     if after.recovery is not before.recovery:
         change.recovery_state = STATE_OF_RECOVERY[after.recovery]
-    if len(after.unclean_leader_epochs) > len(before.unclean_leader_epochs):
+    if after.unclean_leader_epochs != before.unclean_leader_epochs:
         change.is_unclean = True
     if after.is_synced is not before.is_synced:
         change.is_synced = after.is_synced

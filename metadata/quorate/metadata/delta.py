@@ -374,7 +374,6 @@ class ImageDraft:
     def _changed(self, old: PartitionImage, record: pb.PartitionChangeRecord) -> PartitionImage:
         has, shared = record.HasField, self._share
         leader_epoch = LeaderEpoch(record.leader_epoch) if has("leader_epoch") else old.leader_epoch
-        unclean = old.unclean_leader_epochs
         return PartitionImage(
             topic_id=old.topic_id,
             partition=old.partition,
@@ -396,7 +395,11 @@ class ImageDraft:
                 else old.removing_replicas
             ),
             recovery=_recovery(record.recovery_state) if record.recovery_state else old.recovery,
-            unclean_leader_epochs=(*unclean, leader_epoch) if record.is_unclean else unclean,
+            unclean_leader_epochs=(
+                old.unclean_leader_epochs_and(leader_epoch)
+                if record.is_unclean
+                else old.unclean_leader_epochs
+            ),
             is_synced=record.is_synced if has("is_synced") else old.is_synced,
         )
 

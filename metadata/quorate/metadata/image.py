@@ -22,6 +22,7 @@ __all__ = [
     "EMPTY_IMAGE",
     "FORGOTTEN_TOPICS_MAX",
     "NO_LEADER",
+    "UNCLEAN_EPOCHS_MAX",
     "BrokerImage",
     "MetadataImage",
     "PartitionImage",
@@ -34,6 +35,9 @@ __all__ = [
 #: megabyte in each snapshot. A copy of a creation that outlives so many deletions of *other* topics is not
 #: noticed.
 FORGOTTEN_TOPICS_MAX: Final = 10_000
+#: Of a partition, the newest: they are asked whether there was one between a record's epoch and the leader's,
+#: and a later one answers that as well as those before it.
+UNCLEAN_EPOCHS_MAX: Final = 16
 #: the leader of a partition that is offline
 NO_LEADER: Final = BrokerId(-1)
 _FIRST_PRODUCER_ID: Final = ProducerId(0)
@@ -98,10 +102,14 @@ class PartitionImage:
     adding_replicas: tuple[BrokerId, ...] = ()
     removing_replicas: tuple[BrokerId, ...] = ()
     recovery: Recovery = Recovery.NORMAL
-    #: leader epochs whose leader may have lacked acknowledged records (rule 11)
+    #: leader epochs whose leader may have lacked acknowledged records (rule 11); the newest, in order
     unclean_leader_epochs: tuple[LeaderEpoch, ...] = ()
     #: members of ISR and ELR hold on their devices all that was committed (rule 45)
     is_synced: bool = False
+
+    def unclean_leader_epochs_and(self, leader_epoch: LeaderEpoch) -> tuple[LeaderEpoch, ...]:
+        """After one more unclean election."""
+        return (*self.unclean_leader_epochs, leader_epoch)[-UNCLEAN_EPOCHS_MAX:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.elections import Assignment, Elections
 from quorate.core.ids import BrokerId
-from quorate.metadata.image import NO_LEADER, PartitionImage, Recovery
+from quorate.metadata.image import NO_LEADER, UNCLEAN_EPOCHS_MAX, PartitionImage, Recovery
 
 
 def ids(*broker_ids: int) -> tuple[BrokerId, ...]:
@@ -148,6 +148,21 @@ def test_where_it_is_allowed_anybody_is_elected_and_everything_says_so() -> None
     assert after.unclean_leader_epochs == (after.leader_epoch,)
     assert after.recovery is Recovery.RECOVERING
     assert "unclean_leader_election" in cluster.warnings()
+
+
+def test_of_very_many_unclean_elections_the_last_are_remembered() -> None:
+    cluster = cluster_of(1, 2, unclean=True)
+    seen: list[int] = []
+    for number in range(2 * UNCLEAN_EPOCHS_MAX):
+        leader, other = (1, 2) if number % 2 == 0 else (2, 1)
+        cluster.set_partition(isr=[leader], leader=leader)
+        after = fence(cluster, leader)
+        assert after.leader == other
+        seen.append(after.leader_epoch)
+        # What was decided, and what all others make of the record.
+        assert list(after.unclean_leader_epochs) == seen[-UNCLEAN_EPOCHS_MAX:]
+        cluster.change_broker(leader, is_fenced=False)
+    assert len(set(seen)) == len(seen)
 
 
 def test_not_even_an_unclean_election_takes_a_replica_that_has_just_lost_records() -> None:

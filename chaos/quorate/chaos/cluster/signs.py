@@ -90,7 +90,7 @@ class SignsInMetadata:
             self.leaders_moved += 1
         if before is not None:
             known = before.unclean_leader_epochs
-            self.unclean_elections += len(partition.unclean_leader_epochs) - len(known)
+            self.unclean_elections += len(set(partition.unclean_leader_epochs).difference(known))
 
 
 def signs_of(cluster: SimCluster, metadata: SignsInMetadata, examined: Mapping[str, int]) -> dict[str, int]:

@@ -131,7 +131,7 @@ class PartitionWatch:
         self._demands.image_changed(image)
         for broker_id in sorted(set(self.copies) - set(image.replicas) - set(self._seen)):
             self._given_back[broker_id] = self.copies.pop(broker_id)
-        if before is not None and len(image.unclean_leader_epochs) > len(before.unclean_leader_epochs):
+        if before is not None and image.unclean_leader_epochs != before.unclean_leader_epochs:
             self._give_up_what_the_leader_lacks(image.leader)
         for broker_id in self._seen:
             self._check_replication_quorum(broker_id)
