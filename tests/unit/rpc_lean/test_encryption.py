@@ -16,6 +16,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from quorate.errors import Unavailable
+from quorate.rpc.lean.encryption import Encryption
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.server import LeanServer
 from quorate.rpc.lean.tls_listener import TlsListener
@@ -147,10 +148,11 @@ async def test_socket_of_a_handshake_that_is_given_up_is_closed_by_whoever_has_i
     ours, theirs = socket.socketpair()
     accepted = Accepted(theirs)
     handshakes: set[asyncio.Task[None]] = set()
+    server_tls = both_sides["server_tls"]
+    server = LeanServer("127.0.0.1:0", [], LeanOptions(server_tls=server_tls))
     listener = TlsListener(
         cast(socket.socket, Listening(accepted)),
-        asyncio.BufferedProtocol,
-        LeanOptions(server_tls=both_sides["server_tls"], greeting_s_max=10 * AMPLE_S),
+        lambda: Encryption(server._make_link(), server_tls, is_server=True, within_s=10 * AMPLE_S),
         handshakes=handshakes,
         has_room=lambda: True,
     )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from quorate.errors import Overloaded, Unavailable
 from quorate.rpc.lean.addresses import InetAddress, UnixAddress, parse
 from quorate.rpc.lean.client_call import ClientCall
 from quorate.rpc.lean.connect_errors import why_not_connected
+from quorate.rpc.lean.encryption import Encryption
 from quorate.rpc.lean.faults import ConnectionFault
 from quorate.rpc.lean.header_codec import HeaderList
 from quorate.rpc.lean.link import KeepAlive, Link
@@ -25,6 +27,10 @@ __all__ = ["ClientConnection"]
 
 #: calls that wait for the server to grant another stream
 _WAITING_MAX: Final = 10_000
+
+
+#: makes a connection, for the protocol that it is given
+_Connect: TypeAlias = Callable[[asyncio.BufferedProtocol], Awaitable[asyncio.Transport]]
 
 
 class _Channel(Protocol):
@@ -74,32 +80,20 @@ class ClientConnection:
         return len(connection.streams) + self._places_granted < connection.peer.streams_max
 
     async def connect(self, address: str) -> None:
-        loop = asyncio.get_running_loop()
         parsed = parse(address)
-        tls = self._options.client_tls
         if isinstance(parsed, UnixAddress):
-            await loop.create_unix_connection(
-                lambda: self.link, parsed.path, ssl=tls, server_hostname="localhost" if tls else None
-            )
+            await self._open("localhost", partial(_to_unix, parsed.path))
         else:
             await self._connect_to_host(parsed)
         # Not before it has said that it speaks HTTP/2, and what it grants.
         await self._ready
 
     async def _connect_to_host(self, address: InetAddress) -> None:
-        tls = self._options.client_tls
-        connect = partial(
-            asyncio.get_running_loop().create_connection,
-            lambda: self.link,
-            port=address.port,
-            ssl=tls,
-            server_hostname=address.host if tls else None,
-        )
         failure = OSError("it has no address")
         for found in await _addresses_of(address):
             host = _numeric_host(found[4])
             try:
-                await connect(host=host)
+                await self._open(address.host, partial(_to_host, host, address.port))
             except OSError as error:
                 # Whoever was given a name wants to know what it was taken for.
                 where = "" if host == address.host else f" (at {host}, port {address.port})"
@@ -107,6 +101,20 @@ class ClientConnection:
             else:
                 return
         raise failure
+
+    async def _open(self, server_name: str, connect: _Connect) -> None:
+        tls = self._options.client_tls
+        if tls is None:
+            await connect(self.link)
+            return
+        within_s = self._options.connect_s_max
+        encryption = Encryption(self.link, tls, is_server=False, server_name=server_name, within_s=within_s)
+        transport = await connect(encryption)
+        try:
+            await encryption.agreed
+        except BaseException:
+            transport.abort()
+            raise
 
     def open(self, call: ClientCall) -> Stream:
         stream = self.link.connection.open(call)
@@ -187,6 +195,16 @@ class ClientConnection:
             waiting = self._waiting.popleft()
             if not waiting.done():
                 waiting.set_result(False)
+
+
+async def _to_unix(path: str, protocol: asyncio.BufferedProtocol) -> asyncio.Transport:
+    transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: protocol, path)
+    return transport
+
+
+async def _to_host(host: str, port: int, protocol: asyncio.BufferedProtocol) -> asyncio.Transport:
+    transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+    return transport
 
 
 async def _addresses_of(address: InetAddress) -> Found:

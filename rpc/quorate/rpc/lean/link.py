@@ -313,11 +313,7 @@ class LinkCore:
         if self._timer is not None:
             self._timer.cancel()
         try:
-            if transport.can_write_eof():
-                transport.write_eof()
-            else:
-                # Encrypted: it waits for the peer's farewell by itself.
-                transport.close()
+            transport.write_eof()
         except OSError:
             # It had broken already, and the loop has not told yet.
             self.abort()

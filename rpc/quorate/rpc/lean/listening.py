@@ -10,6 +10,8 @@ from typing import Any, Final, Protocol
 
 from quorate.errors import CannotListen
 from quorate.rpc.lean.addresses import InetAddress, UnixAddress, parse
+from quorate.rpc.lean.encryption import Encryption
+from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.tls_listener import TlsListener
 
@@ -26,7 +28,7 @@ class Listening(Protocol):
 
 async def listen(
     address: str,
-    protocol: Callable[[], asyncio.BufferedProtocol],
+    protocol: Callable[[], Link],
     options: LeanOptions,
     *,
     handshakes: set[asyncio.Task[None]],
@@ -42,25 +44,31 @@ async def listen(
         message = f"cannot listen on {address}: it is not HOST:PORT with a port up to {_PORT_MAX}"
         raise CannotListen(message, address=address) from None
     try:
-        if isinstance(parsed, UnixAddress):
-            return address, [await _listen_unix(parsed, protocol, options)]
+        tls = options.server_tls
+        if tls is None:
+            if isinstance(parsed, UnixAddress):
+                return address, [await _listen_unix(parsed, protocol)]
+            return await _listen_inet(parsed, protocol, None)
+
+        def encrypted() -> Encryption:
+            return Encryption(protocol(), tls, is_server=True, within_s=options.greeting_s_max)
 
         def serve_encrypted(listening: socket.socket) -> TlsListener:
-            return TlsListener(listening, protocol, options, handshakes=handshakes, has_room=has_room)
+            return TlsListener(listening, encrypted, handshakes=handshakes, has_room=has_room)
 
-        return await _listen_inet(parsed, protocol, None if options.server_tls is None else serve_encrypted)
+        if isinstance(parsed, UnixAddress):
+            return address, [await _listen_unix(parsed, encrypted)]
+        return await _listen_inet(parsed, protocol, serve_encrypted)
     except OSError as error:
         reason = error.strerror or str(error)
         raise CannotListen(f"cannot listen on {address}: {reason}", address=address) from error
 
 
-async def _listen_unix(
-    address: UnixAddress, protocol: Callable[[], Any], options: LeanOptions
-) -> asyncio.Server:
+async def _listen_unix(address: UnixAddress, protocol: Callable[[], Any]) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     _check_nobody_listens(address.path)
     # Who connects is on this machine: handshakes need no bound of their own.
-    return await loop.create_unix_server(protocol, address.path, backlog=_BACKLOG, **_tls(options))
+    return await loop.create_unix_server(protocol, address.path, backlog=_BACKLOG)
 
 
 async def _listen_inet(
@@ -95,12 +103,6 @@ async def _listen_inet(
             each.close()
         raise
     return f"{address.written_host}:{port}", servers
-
-
-def _tls(options: LeanOptions) -> dict[str, Any]:
-    if options.server_tls is None:
-        return {}
-    return {"ssl": options.server_tls, "ssl_handshake_timeout": options.greeting_s_max}
 
 
 def _check_nobody_listens(path: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from quorate.core.logging import get_logger
-from quorate.rpc.lean.options import LeanOptions
+from quorate.rpc.lean.encryption import Encryption
 
 __all__ = ["TlsListener"]
 
@@ -27,19 +27,15 @@ class TlsListener:
     def __init__(
         self,
         listening: socket.socket,
-        protocol: Callable[[], asyncio.BufferedProtocol],
-        options: LeanOptions,
+        encrypted: Callable[[], Encryption],
         *,
         handshakes: set[asyncio.Task[None]],
         has_room: Callable[[], bool],
     ) -> None:
         """``handshakes``: those under way, of all listeners of a server."""
-        assert options.server_tls is not None
         self._loop = asyncio.get_running_loop()
         self._listening = listening
-        self._protocol = protocol
-        self._tls = options.server_tls
-        self._handshake_s_max = options.greeting_s_max
+        self._encrypted = encrypted
         self._handshakes = handshakes
         self._has_room = has_room
         #: accepted, and nobody else's yet
@@ -51,7 +47,8 @@ class TlsListener:
         """Those who are not heard out yet are given up."""
         if self._pausing is not None:
             self._pausing.cancel()
-        self._loop.remove_reader(self._listening)
+        if self._listening.fileno() >= 0:  # a server may be stopped twice
+            self._loop.remove_reader(self._listening)
         self._listening.close()
         for handshake in self._handshakes:
             handshake.cancel()
@@ -86,8 +83,12 @@ class TlsListener:
         # The loop's transport closes it from now on: its number may be somebody else's by the time we would.
         self._taken_by_nobody.discard(accepted)
         try:
-            await self._loop.connect_accepted_socket(
-                self._protocol, accepted, ssl=self._tls, ssl_handshake_timeout=self._handshake_s_max
-            )
+            encryption = self._encrypted()
+            transport, _ = await self._loop.connect_accepted_socket(lambda: encryption, accepted)
+            try:
+                await encryption.agreed
+            except BaseException:
+                transport.abort()
+                raise
         except OSError as error:
             log.info("connection_not_encrypted", error=str(error))
