@@ -68,9 +68,9 @@ class FedServer:
 
     def another_link(self, hello: bytes = HELLO) -> Link:
         """Of a further client, whose answers nobody reads."""
-        return self._connect(_Socket(), hello)
+        return self._connect(FakeSocket(), hello)
 
-    def _connect(self, socket: _Socket, hello: bytes) -> Link:
+    def _connect(self, socket: FakeSocket, hello: bytes) -> Link:
         link = self.server._make_link()
         link.connection_made(socket)
         feed(link, hello)

@@ -10,7 +10,7 @@ From the bytes upwards, each layer knowing only those before it:
   ``ending_streams``: HTTP/2 without a socket; bytes and the time go in, bytes and calls of listeners come out
 - ``messages``, ``status``, ``grpc_headers``: what gRPC makes of streams
 - ``addresses``, ``resolving``, ``connect_errors``: where the other side is, and why there is no way to it
-- ``held``: what waits here for somebody to take it, within bounds
+- ``held``, ``untaken``: what waits here for somebody to take it, within bounds
 - ``link``, ``encryption``: where a loop's socket is touched, and what may be between the two
 - ``server_call``; ``unary_call``, ``streamed_requests``, ``stream_call``, ``exchange_call``: a call as its
   server sees it, and what differs between the kinds

@@ -11,11 +11,11 @@ cdef class Connection:
     cdef readonly int64_t output_bytes
     cdef readonly object fault
     cdef public object on_output, on_full
+    cdef readonly int64_t sent_frame_bytes_max, sent_at_once_bytes_max
     cdef public int64_t send_window, last_peer_stream_id, last_taken_stream_id
     cdef public bint is_writable, is_peer_going_away, is_going_away
     cdef object _receiver
-    cdef int64_t _last_forgotten_id
-    cdef int64_t _next_stream_id
+    cdef int64_t _last_forgotten_id, _next_stream_id, _granted_bytes
 
     cpdef Py_ssize_t receive(self, view, double now) except -1
     cpdef write(self, piece)

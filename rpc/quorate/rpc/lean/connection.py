@@ -52,6 +52,12 @@ __all__ = ["Acceptor", "Connection"]
 #: Streams that are remembered after they have ended, to tell what comes late from what never was. A
 #: connection that idles keeps them; what is too old to be among them is passed over.
 _ENDED_REMEMBERED_MAX: Final = 64
+#: What one turn of the loop may hand to the socket: so much, and a frame. It must not all be held here.
+_SENT_AT_ONCE_BYTES_MAX: Final = 512 << 10
+_SENT_FRAME_BYTES_MAX: Final = 1 << 20
+#: the same while little is sent: a single frame
+_LITTLE_AT_ONCE_BYTES_MAX: Final = 0
+_LITTLE_FRAME_BYTES_MAX: Final = 8 << 10
 #: a reason in GOAWAY is for people
 _REASON_CHARACTERS_MAX: Final = 200
 
@@ -103,12 +109,17 @@ class Connection:
         #: peer names it when it opens that.
         self.blocked: OrderedDict[int, Stream] = OrderedDict()
         self.send_window = WINDOW_DEFAULT
+        #: all that the peer has ever opened of it
+        self._granted_bytes = WINDOW_DEFAULT
         #: whether the socket takes more
         self.is_writable = True
         #: why nothing is read any more
         self.fault: ConnectionFault | None = None
         self.output: list[bytes | memoryview] = []
         self.output_bytes = 0
+        #: of DATA: of one frame; and of one turn of the loop, before streams wait for the socket
+        self.sent_frame_bytes_max = _SENT_FRAME_BYTES_MAX
+        self.sent_at_once_bytes_max = _SENT_AT_ONCE_BYTES_MAX
         #: told when there is something to send, once until it is taken
         self.on_output: Callable[[], None] = lambda: None
         #: told when there is so much that it should leave before more is received
@@ -174,10 +185,24 @@ class Connection:
         self.output_bytes = 0
         return taken
 
+    @property
+    def data_bytes_sent(self) -> int:
+        """Of streams alone: answers to pings are not among them."""
+        return self._granted_bytes - self.send_window
+
+    @property
+    def waiting_bytes(self) -> int:
+        return sum(stream.waiting_bytes for stream in self.streams.values())
+
     def set_writable(self, *, is_writable: bool) -> None:
         self.is_writable = is_writable
         if is_writable and self.blocked:
             self.pump_all()
+
+    def send_little(self, *, is_little: bool) -> None:
+        """At a time: the socket may take it slowly, and others need the memory."""
+        self.sent_frame_bytes_max = _LITTLE_FRAME_BYTES_MAX if is_little else _SENT_FRAME_BYTES_MAX
+        self.sent_at_once_bytes_max = _LITTLE_AT_ONCE_BYTES_MAX if is_little else _SENT_AT_ONCE_BYTES_MAX
 
     def pump_all(self) -> None:
         """Everybody in turn: who was served first this time is last the next time.
@@ -195,6 +220,7 @@ class Connection:
     def open_window(self, increment: int) -> None:
         """The peer takes so much more, over all streams."""
         self.send_window += increment
+        self._granted_bytes += increment
         if self.send_window > WINDOW_MAX:
             raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "no window is that large")
         if self.blocked:

@@ -1,12 +1,12 @@
-"""What calls hold that somebody else has to take: together no more than a bound.
+"""What lies here for somebody else to take: together no more than a bound.
 
-Of requests, what no handler has taken yet (``Held``); of answers, what no client has (``Untaken``). Every
-call tells how much lies here for it. When there is too much, calls are ended until there is not: of whichever
-connection holds most, the call that holds most, and of equals the one that has held it longest. So a small
-request gets through between those that never end, and who has many large ones under way pays for them.
+Of requests, what no handler has taken yet (``Held``); of answers, what no client has (``untaken``). Every
+call tells how much lies here for it. When there is too much, calls are ended: of whichever connection holds
+most, the call that holds most, and of equals the one that has held it longest. So a small request gets
+through between those that never end, and who has many large ones under way pays for them.
 
-Of answers, a connection holds something beside its calls: what lies with its socket, and belongs to no call
-any more. That ends with the connection.
+So many are ended that an eighth of the bound is free: whom to end is found by sorting all of them, and
+whoever keeps the bound full would have that done for each call.
 
 Not before the end of the turn of the loop: a request whose end is in the same read is with its handler by
 then, as is one that its handler was waiting for.
@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from quorate.core.logging import get_logger
+__all__ = ["Bounded", "Held", "Holder", "RequestHolder"]
 
-__all__ = ["AnswerHolder", "Held", "Holder", "RequestHolder", "Untaken"]
-
-log = get_logger(__name__)
+#: of what is too much: what is left of it once calls were ended, at most
+_LEFT: Final = 7 / 8
 
 
 class Holder(Protocol):
@@ -44,18 +43,10 @@ class RequestHolder(Holder, Protocol):
         ...
 
 
-class AnswerHolder(Holder, Protocol):
-    def cut(self) -> None:
-        """It holds nothing of its answers afterwards."""
-        ...
-
-    def untaken_bytes(self) -> int: ...
-
-
 OneHolder = TypeVar("OneHolder", bound=Holder)
 
 
-class _Bounded(Generic[OneHolder]):
+class Bounded(Generic[OneHolder]):
     """What all holders of one sort hold together."""
 
     __slots__ = ("by_holder", "bytes", "bytes_max", "is_look_due")
@@ -83,18 +74,21 @@ class _Bounded(Generic[OneHolder]):
             self.is_look_due = True
             asyncio.get_running_loop().call_soon(self.look)
 
-    def _end_greediest(self, end: Callable[[OneHolder], None]) -> list[OneHolder]:
-        """Whom it has met."""
+    def end_greediest(
+        self, end: Callable[[OneHolder], None], may_end: Callable[[OneHolder], bool], *, bytes_max: float
+    ) -> list[OneHolder]:
+        """Of those for whom ``may_end`` holds, until an eighth of so much is free; whom it has met."""
         by_link: dict[Any, list[tuple[int, OneHolder]]] = {}
         # The latest first, so that of equals the oldest is last after sorting.
         for holder, size in reversed(self.by_holder.items()):
-            by_link.setdefault(holder.link, []).append((size, holder))
+            if may_end(holder):
+                by_link.setdefault(holder.link, []).append((size, holder))
         bytes_by_link = {link: sum(size for size, _ in of_link) for link, of_link in by_link.items()}
         for of_link in by_link.values():
             of_link.sort(key=_size)
         ended = []
         # Who hears of an end may hold something new, for which it is looked again.
-        while self.bytes > self.bytes_max and bytes_by_link:
+        while self.bytes > bytes_max * _LEFT and bytes_by_link:
             greediest = max(reversed(bytes_by_link), key=bytes_by_link.__getitem__)
             size, holder = by_link[greediest].pop()
             bytes_by_link[greediest] -= size
@@ -106,7 +100,7 @@ class _Bounded(Generic[OneHolder]):
         return ended
 
 
-class Held(_Bounded[RequestHolder]):
+class Held(Bounded[RequestHolder]):
     """Requests."""
 
     __slots__ = ()
@@ -114,29 +108,9 @@ class Held(_Bounded[RequestHolder]):
     def look(self) -> None:
         self.is_look_due = False
         if self.bytes > self.bytes_max:
-            self._end_greediest(lambda holder: holder.refuse_held())
-
-
-class Untaken(_Bounded[AnswerHolder]):
-    """Answers. What a client takes of one is not told as it happens, but found when it is looked."""
-
-    __slots__ = ()
-
-    def look(self) -> None:
-        self.is_look_due = False
-        for holder in list(self.by_holder):
-            self._measure(holder)
-        if self.bytes <= self.bytes_max:
-            return
-        ended = self._end_greediest(lambda holder: holder.cut())
-        log.warning(
-            "untaken_answers_cut", calls=len(ended), first_peer=ended[0].peer, bytes_max=self.bytes_max
-        )
-
-    def _measure(self, holder: AnswerHolder) -> None:
-        size = holder.untaken_bytes()
-        self.bytes += size - self.by_holder[holder]
-        self.by_holder[holder] = size
+            self.end_greediest(
+                lambda holder: holder.refuse_held(), lambda _holder: True, bytes_max=self.bytes_max
+            )
 
 
 def _size(of_holder: tuple[int, Any]) -> int:

@@ -17,7 +17,7 @@ cdef class IncomingData:
     @cython.locals(stream=Stream, window_left=int64_t, end=Py_ssize_t)
     cpdef Py_ssize_t take_whole(self, view, Py_ssize_t at, int64_t length, int64_t flags, int64_t stream_id) except -1
     cpdef Py_ssize_t begin(self, view, Py_ssize_t at, int64_t length, int64_t flags, int64_t stream_id) except -1
-    @cython.locals(available=int64_t, size=int64_t, skipped=int64_t, stream=Stream)
+    @cython.locals(available=int64_t, size=int64_t, skipped=int64_t, rest=int64_t, stream=Stream)
     cpdef Py_ssize_t receive(self, view, Py_ssize_t at) except -1
     @cython.locals(stream=Stream)
     cdef Stream _find_stream(self, int64_t stream_id, int64_t length)

@@ -62,6 +62,7 @@ class IncomingData:
         stream.receive_window -= length
         stream.held_bytes += length
         end = at + length
+        stream.is_ending = bool(flags & wire.END_STREAM)
         stream.listener.on_data(view[at:end])
         # The listener may have reset it meanwhile.
         if flags & wire.END_STREAM and not stream.is_remote_ended:
@@ -96,6 +97,8 @@ class IncomingData:
         if size:
             self._content_left -= size
             if stream is not None:
+                rest = self._content_left + self._padding_left
+                stream.is_ending = self._ends_stream and available - size >= rest
                 stream.listener.on_data(view[at : at + size])
         skipped = min(available - size, self._padding_left)
         self._padding_left -= skipped

@@ -5,9 +5,10 @@ next is read, and only the beginning of a frame that is not whole yet is kept. S
 next to nothing, and the buffer stays in the processor's cache.
 
 What is to be sent in answer to what was read, over whichever connection, leaves when that is worked off; what
-is to be sent otherwise, at the end of this turn of the loop: in one write for each connection. While the
-socket takes no more, nothing is handed to it, and what waits stays with its streams
-(``Connection.is_writable``).
+is to be sent otherwise, at the end of this turn of the loop: in one write for each connection. From the first
+byte that the system does not take, nothing is handed to the socket until the system has all of it, and what
+waits stays with its streams (``Connection.is_writable``). So what lies beside the socket is known whenever
+there is anything, and counts with the answers that nobody takes (``untaken``).
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from quorate.rpc.lean.addresses import peer_name
 from quorate.rpc.lean.connection import Acceptor, Connection
 from quorate.rpc.lean.faults import ConnectionFault
 from quorate.rpc.lean.frames import ErrorCode
-from quorate.rpc.lean.held import Untaken
 from quorate.rpc.lean.limits import Limits
 from quorate.rpc.lean.settings import LocalSettings
+from quorate.rpc.lean.untaken import Taking, Untaken
 
 __all__ = ["ALPN_PROTOCOL", "KeepAlive", "Link"]
 
@@ -36,8 +37,6 @@ log = get_logger(__name__)
 
 #: at most so much is read at once; what is larger comes in several parts
 _BUFFER_BYTES: Final = 1 << 20
-#: what the loop holds for a socket that takes no more
-_SOCKET_BYTES_MAX: Final = 256 << 10
 #: what HTTP/2 is called while the encryption is agreed on
 ALPN_PROTOCOL: Final = "h2"
 #: A timer that is late by so much tells of a process that was stopped.
@@ -72,10 +71,13 @@ class _Shared:
 
 def _unacknowledged_bytes(transport: asyncio.Transport) -> int:
     """What was written, and the peer's machine does not have yet: with the loop, and with the system."""
-    with suppress(OSError):
-        waiting = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
-        return transport.get_write_buffer_size() + int.from_bytes(waiting, sys.byteorder)
-    return 0
+    socket = transport.get_extra_info("socket")
+    waiting = bytes(4)
+    # ValueError: of a socket that is closed.
+    with suppress(OSError, ValueError):
+        if socket is not None:
+            waiting = fcntl.ioctl(socket.fileno(), termios.TIOCOUTQ, waiting)
+    return transport.get_write_buffer_size() + int.from_bytes(waiting, sys.byteorder)
 
 
 class KeepAlive:
@@ -96,7 +98,7 @@ class KeepAlive:
         if not self._is_asked:
             self._is_asked = True
             return True, False, self._timeout_s
-        return False, True, 0.0
+        return False, True, self._timeout_s
 
 
 class LinkCore:
@@ -119,8 +121,14 @@ class LinkCore:
         self._buffer = self._shared.buffer
         #: the beginning of a frame
         self._rest = b""
-        #: since when the socket takes nothing
-        self.paused_since: float | None = None
+        #: the system has not taken all that it was given
+        self.is_paused = False
+        #: of answers, while any of them lies here
+        self._taking: Taking | None = None
+        #: all that was given to the socket; and what of it the peer's machine had when it was last asked
+        #: whether it is there
+        self._written_bytes = 0
+        self._taken_when_asked = 0
         self._flush_is_due = False
         #: tells what came with one read from what came with the next
         self.read_number = 0
@@ -153,7 +161,7 @@ class LinkCore:
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        transport.set_write_buffer_limits(high=_SOCKET_BYTES_MAX)
+        transport.set_write_buffer_limits(high=0)
         self.peer = peer_name(transport)
         self._look_later(self._keep_alive.look(0.0)[2])
         self._on_opened(cast(Link, self))
@@ -188,12 +196,14 @@ class LinkCore:
             self._end()
 
     def pause_writing(self) -> None:
-        self.paused_since = self._loop.time()
+        self.is_paused = True
         self.connection.set_writable(is_writable=False)
+        if self._untaken is not None and self._taking is None:
+            self.look_at_taking(self._loop.time())
         self.count_untaken()
 
     def resume_writing(self) -> None:
-        self.paused_since = None
+        self.is_paused = False
         if self._untaken is not None:
             self._untaken.hold(self, 0)
         self.connection.set_writable(is_writable=True)
@@ -208,7 +218,9 @@ class LinkCore:
             self._timer.cancel()
         reason = f"the connection broke: {exc}" if exc is not None else "the connection was closed"
         self.connection.lose_all(None, reason)
-        self.count_untaken()
+        if self._untaken is not None:
+            self._untaken.leave(self)
+            self._untaken = None
         self._on_closed(cast(Link, self))
 
     # ---- what its peer does not take
@@ -219,13 +231,13 @@ class LinkCore:
 
     def count_with(self, untaken: Untaken) -> None:
         if self._untaken is not None:
-            self._untaken.hold(self, 0)
+            self._untaken.leave(self)
         self._untaken = untaken
+        untaken.join(self)
         self.count_untaken()
 
     def count_untaken(self) -> None:
-        """Calls whose answers the socket has are over, and count no more: of each connection that takes
-        nothing a frame of the largest and half as much again would lie here, and in no sum."""
+        """What lies beside the socket: of calls that are over, for the most part."""
         untaken = self._untaken
         if untaken is not None:
             size = self.untaken_bytes()
@@ -236,6 +248,28 @@ class LinkCore:
         if self._transport is None or self.is_closed or self._is_aborted:
             return 0
         return self._transport.get_write_buffer_size() + self.connection.output_bytes
+
+    def send_little(self, *, is_little: bool) -> None:
+        self.connection.send_little(is_little=is_little)
+
+    def look_at_taking(self, now: float) -> None:
+        if self._transport is None or self.is_closed or self._is_aborted:
+            return
+        connection = self.connection
+        waiting_bytes = connection.waiting_bytes
+        if not waiting_bytes and not self.is_paused:
+            self._taking = None
+            return
+        unacknowledged = _unacknowledged_bytes(self._transport)
+        untaken = waiting_bytes + unacknowledged
+        taken = connection.data_bytes_sent - unacknowledged
+        if self._taking is None:
+            self._taking = Taking(now, taken)
+        else:
+            self._taking.look(now, taken, untaken)
+
+    def is_stuck(self, now: float, for_s: float) -> bool:
+        return self._taking is not None and now - self._taking.since >= for_s
 
     def cut(self) -> None:
         """Its calls end with it: at once, as they count as well."""
@@ -266,13 +300,14 @@ class LinkCore:
         # uvloop takes nothing more until then.
         if transport is None or self._is_said or self._is_aborted or transport.is_closing():
             return
-        while connection.output and self.paused_since is None and not self.is_closed:
+        while connection.output and not self.is_paused and not self.is_closed:
+            self._written_bytes += connection.output_bytes
             pieces = connection.take_output()
             if len(pieces) == 1:
                 transport.write(pieces[0])
             else:
                 transport.writelines(pieces)
-            if self.paused_since is None and connection.blocked:
+            if not self.is_paused and connection.blocked:
                 connection.set_writable(is_writable=True)
 
     def flush_or_abort(self) -> None:
@@ -290,7 +325,7 @@ class LinkCore:
         """Says what is left to say, and hangs up."""
         if self._transport is None or self.is_closed:
             return
-        self.paused_since = None
+        self.is_paused = False
         self.flush()
         self._transport.close()
         # A peer that does not read would keep it open for ever.
@@ -306,7 +341,7 @@ class LinkCore:
         transport = self._transport
         if transport is None or self.is_closed or self._is_aborted or transport.is_closing():
             return
-        self.paused_since = None
+        self.is_paused = False
         self.flush()
         self._is_said = True
         # Who only reads is not dead, and nothing can be asked any more.
@@ -360,13 +395,22 @@ class LinkCore:
             self._look_later(_PAUSE_S)
             return
         ask, is_dead, again_s = self._keep_alive.look(now - self.last_heard)
-        if is_dead:
+        if is_dead and not self._has_taken_more():
             log.info("connection_dead", peer=self.peer)
             self.abort()
             return
         if ask:
+            self._has_taken_more()
             self.connection.ping(_PING)
         self._look_later(again_s)
+
+    def _has_taken_more(self) -> bool:
+        """Since this was asked last, with more on its way: on a slow link the ping waits behind that."""
+        if self._transport is None or self.is_closed:
+            return False
+        unacknowledged = _unacknowledged_bytes(self._transport)
+        before, self._taken_when_asked = self._taken_when_asked, self._written_bytes - unacknowledged
+        return unacknowledged > 0 and self._taken_when_asked > before
 
 
 class Link(LinkCore, asyncio.BufferedProtocol):

@@ -30,9 +30,9 @@ class LeanOptions:
     #: what requests that are still arriving may hold: the small ones together, and the large ones, which take
     #: turns, counted as so many of the largest
     arriving_bytes_max: int = 64 << 20
-    #: what answers may hold that clients have not taken yet, of all connections together; beyond that the
-    #: greediest connection loses some. More than a handler's own bound lets it answer with, so that this is
-    #: for those that have none.
+    #: what answers may hold that clients have not taken yet, of all connections together; long before that
+    #: they are given less at a time, and calls with large answers wait (``untaken``). More than a handler's own
+    #: bound lets it answer with, so that this is for those that have none; and several of the largest message.
     untaken_bytes_max: int = 512 << 20
     #: the same two for calls between nodes, which anybody can make who reaches the address: what a hundred
     #: nodes would hold if all of them were stuck at once, and more. Less lets a node that is only slow lose
@@ -42,7 +42,7 @@ class LeanOptions:
     #: how long a unary request may take to arrive, or one of a stream once its handler waits for it; a client
     #: that is slower holds up nobody for longer
     arrival_s_max: float = 30.0
-    #: how long an answer may lie here before its call, alive as its client may be, is ended
+    #: how long nothing may be taken of an answer before its call, alive as its client may be, is ended
     taking_s_max: float = 60.0
     #: calls and streams of one connection, of whichever service; clients keep those beyond it on their side
     connection_calls_max: int = 2_000

@@ -38,9 +38,6 @@ __all__ = ["Receiver"]
 
 _UINT32: Final = struct.Struct(">I")
 _SETTING_BYTES: Final = 6
-#: A peer may allow more. A frame is written whole, and lies with the socket until it is taken: what a peer
-#: that takes nothing holds of this process is one frame and little else.
-_SENT_FRAME_BYTES_MAX: Final = 1 << 20
 
 
 class Receiver:
@@ -224,7 +221,7 @@ class Receiver:
         elif code == SettingCode.MAX_FRAME_SIZE:
             if not FRAME_BYTES_MAX_DEFAULT <= value <= FRAME_BYTES_MAX_LIMIT:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "no frame has that size")
-            connection.peer.frame_bytes_max = min(value, _SENT_FRAME_BYTES_MAX)
+            connection.peer.frame_bytes_max = value
 
     def _on_ping(self, content: memoryview, flags: int, stream_id: int) -> None:
         if stream_id:

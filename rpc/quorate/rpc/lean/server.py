@@ -15,7 +15,7 @@ from quorate.rpc.lean.exchange_call import ExchangeCall
 from quorate.rpc.lean.frames import ErrorCode
 from quorate.rpc.lean.grpc_headers import RequestHead, request_head
 from quorate.rpc.lean.header_codec import HeaderList
-from quorate.rpc.lean.held import Held, Untaken
+from quorate.rpc.lean.held import Held
 from quorate.rpc.lean.link import KeepAlive, Link
 from quorate.rpc.lean.listening import Listening, listen
 from quorate.rpc.lean.options import LeanOptions
@@ -33,6 +33,7 @@ from quorate.rpc.lean.strangers import Stranger, Strangers
 from quorate.rpc.lean.stream import Stream, StreamListener
 from quorate.rpc.lean.stream_call import StreamCall
 from quorate.rpc.lean.unary_call import UnaryCall
+from quorate.rpc.lean.untaken import Untaken
 from quorate.rpc.reading_turns import ReadingTurns
 
 __all__ = ["LeanServer"]
@@ -226,20 +227,30 @@ class LeanServer:
         """All at once, rather than a timer for each: next to none is ever late."""
         self._look_later()
         now = self.surroundings.loop.time()
+        for link in self.links:
+            link.look_at_taking(now)
+        limit_s = self.options.taking_s_max
         for call in self._calls():
             if _is_late(call.arriving_since, self.options.arrival_s_max, now):
                 call.refuse_late()
-            if _is_late(call.taking_since, self.options.taking_s_max, now):
-                log.warning("stalled_reader_cut", peer=call.peer, limit_s=self.options.taking_s_max)
+            call.look_at_taking(now)
+            if call.is_stuck(now, limit_s):
+                log.warning("stalled_reader_cut", peer=call.peer, limit_s=limit_s)
                 call.cut()
         for link in list(self.links):
-            # The little that does not even pause a link; much of it is told at once.
-            link.count_untaken()
-            if not link.connection.peer.are_known and _is_late(link.since, self.options.greeting_s_max, now):
-                link.fail(ErrorCode.SETTINGS_TIMEOUT, "nothing was said for too long")
-            elif _is_late(link.paused_since, self.options.taking_s_max, now):
-                log.warning("stalled_connection_cut", peer=link.peer, limit_s=self.options.taking_s_max)
-                link.abort()
+            self._look_at_link(link, now)
+        for untaken in (self._untaken, self._untaken_of_nodes):
+            untaken.measure()
+
+    def _look_at_link(self, link: Link, now: float) -> None:
+        limit_s = self.options.taking_s_max
+        # The little that was not written yet: what is beside the socket is told at once.
+        link.count_untaken()
+        if not link.connection.peer.are_known and _is_late(link.since, self.options.greeting_s_max, now):
+            link.fail(ErrorCode.SETTINGS_TIMEOUT, "nothing was said for too long")
+        elif link.is_paused and link.is_stuck(now, limit_s):
+            log.warning("stalled_connection_cut", peer=link.peer, limit_s=limit_s)
+            link.abort()
 
     def _calls(self) -> list[_Watched]:
         return [

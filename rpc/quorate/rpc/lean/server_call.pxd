@@ -8,10 +8,10 @@ from quorate.rpc.lean.stream cimport Stream
 
 cdef class ServerCall:
     cdef readonly str peer
-    cdef public object initial_metadata, trailing_metadata, arriving_since, taking_since
+    cdef public object initial_metadata, trailing_metadata, arriving_since
     # For calls that are not compiled, too.
     cdef readonly Stream _stream
-    cdef readonly object _route, _surroundings, _reading
+    cdef readonly object _route, _surroundings, _reading, _taking
     cdef readonly bint _has_turn, _is_finished, _is_over
     cdef public object _task
     cdef LinkCore _link

@@ -48,12 +48,13 @@ from quorate.rpc.lean.grpc_headers import (
     status_trailers,
 )
 from quorate.rpc.lean.header_codec import HeaderList
-from quorate.rpc.lean.held import Held, Untaken
+from quorate.rpc.lean.held import Held
 from quorate.rpc.lean.link import Link
 from quorate.rpc.lean.messages import BrokenMessage, MessageTooLarge
 from quorate.rpc.lean.options import LeanOptions
 from quorate.rpc.lean.status import Status, StatusCode, StatusError
 from quorate.rpc.lean.stream import Stream
+from quorate.rpc.lean.untaken import Taking, Untaken
 from quorate.rpc.reading_turns import ReadingTurns
 from quorate.rpc.status_errors import status_with_detail
 from quorate.rpc.traffic import UNMEASURED, MethodTraffic
@@ -129,9 +130,10 @@ class ServerCall:
         #: sent before the first answer, and behind the last one
         self.initial_metadata: Metadata = ()
         self.trailing_metadata: Metadata = ()
-        #: since when the client has to send the rest of its request, or to take the rest of an answer
+        #: since when the client has to send the rest of its request
         self.arriving_since: float | None = None
-        self.taking_since: float | None = None
+        #: what it takes of an answer, while some of that waits
+        self._taking: Taking | None = None
         self._route = route
         self._method = route.method
         self._traffic = route.traffic
@@ -185,7 +187,7 @@ class ServerCall:
         raise NotImplementedError
 
     def on_drained(self) -> None:
-        if self.taking_since is not None:
+        if self._taking is not None:
             self._is_taken()
         if self._stream.is_local_ended:
             self._over()
@@ -312,23 +314,33 @@ class ServerCall:
     def _wait_to_be_taken(self) -> None:
         """The client's windows, or the socket, have no room for some of the answer."""
         # Not anew for what is put behind something that waits already.
-        if self.taking_since is None:
-            self.taking_since = self._surroundings.loop.time()
-        self._route.untaken.hold(self, self._stream.waiting_bytes)
+        if self._taking is None:
+            self._taking = Taking(self._surroundings.loop.time(), self._stream.left_bytes)
+        self._route.untaken.wait(self, self._stream.waiting_bytes, self._method.path)
 
     def _is_taken(self) -> None:
-        self.taking_since = None
+        self._taking = None
         self._route.untaken.hold(self, 0)
 
     def untaken_bytes(self) -> int:
         return self._stream.waiting_bytes
+
+    def look_at_taking(self, now: float) -> None:
+        if self._taking is not None:
+            self._taking.look(now, self._stream.left_bytes, self._stream.waiting_bytes)
+
+    def is_stuck(self, now: float, for_s: float) -> bool:
+        if self._taking is None or now - self._taking.since < for_s:
+            return False
+        # What its own window would let through has to wait for others on its connection.
+        return self._stream.send_window <= 0 or self._link.is_stuck(now, for_s)
 
     def _over(self) -> None:
         """The socket has all of the answer, or there will be none."""
         if self._is_over:
             return
         self._is_over = True
-        if self.taking_since is not None:
+        if self._taking is not None:
             self._is_taken()
         if self._timer is not None:
             self._timer.cancel()

@@ -50,12 +50,12 @@ class Stranger:
 
     def __init__(self, stream: Stream, link: Link, *, now: float, on_over: Callable[[], None]) -> None:
         self._stream = stream
-        self._link = link
+        self.link = link
         self._on_over = on_over
         self._is_over = False
         self.peer = link.peer
         self.arriving_since: float | None = now
-        self.taking_since: float | None = None
+        self._taking_since: float | None = None
 
     def on_headers(self, found: HeaderList) -> None: ...
 
@@ -63,7 +63,7 @@ class Stranger:
         self._stream.consumed(len(part))
 
     def on_end(self) -> None:
-        self.taking_since, self.arriving_since = self.arriving_since, None
+        self._taking_since, self.arriving_since = self.arriving_since, None
         headers, body = http_refusal("This is a gRPC server, and speaks nothing else.\n")
         self._stream.send_headers(headers)
         self._stream.send(body, b"", Flag.END_STREAM)
@@ -81,6 +81,12 @@ class Stranger:
             self._is_over = True
             self._on_over()
 
+    def look_at_taking(self, now: float) -> None:
+        """Its answer is a line."""
+
+    def is_stuck(self, now: float, for_s: float) -> bool:
+        return self._taking_since is not None and now - self._taking_since >= for_s
+
     def refuse_late(self) -> None:
         self.cut()
 
@@ -95,7 +101,7 @@ class Stranger:
         try:
             self._stream.connection.rates.count_reset()
         except ConnectionFault as fault:
-            self._link.fail(fault.code, fault.reason)
+            self.link.fail(fault.code, fault.reason)
 
     def _reset(self) -> None:
         self._stream.reset(ErrorCode.CANCEL)

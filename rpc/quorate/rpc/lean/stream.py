@@ -29,8 +29,6 @@ __all__ = ["Stream", "StreamListener"]
 
 #: Below this, copying a piece behind the previous one costs less than another piece for the socket.
 _COPIED_BYTES_MAX: Final = 16 << 10
-#: of one turn of the loop, before streams wait for the socket: it must not all be held here
-_OUTPUT_BYTES_MAX: Final = 512 << 10
 #: A smaller one that is not the last was cut short by the peer's window, and earns the peer nothing: who
 #: opens a window byte by byte would earn as many frames as it sends.
 _WHOLE_FRAME_BYTES_MIN: Final = 1 << 10
@@ -69,8 +67,10 @@ class Stream:
         "has_headers",
         "held_bytes",
         "id",
+        "is_ending",
         "is_local_ended",
         "is_remote_ended",
+        "left_bytes",
         "listener",
         "receive_window",
         "send_window",
@@ -91,12 +91,16 @@ class Stream:
         self.held_bytes = 0
         #: the peer's request or response has begun: further headers of it are trailers
         self.has_headers = False
+        #: the peer's end comes with what its listener is being told of
+        self.is_ending = False
         self.is_local_ended = False
         self.is_remote_ended = False
         #: of the content-length that the peer has announced
         self.content_bytes_left: int | None = None
         self._waiting: deque[bytes | memoryview] = deque()
         self.waiting_bytes = 0
+        #: of all that ever had to wait, what has not any more
+        self.left_bytes = 0
         #: to be sent behind all that waits; empty: the last of it ends the stream
         self._trailers: tuple[Header, ...] | None = None
 
@@ -137,6 +141,9 @@ class Stream:
             connection.write(content)
         if flags:
             self._end_local()
+        if connection.output_bytes > connection.sent_at_once_bytes_max:
+            # It leaves at once: what the socket does not take is to be known before others answer as much.
+            connection.on_full()
 
     def end(self, trailers: tuple[Header, ...] = ()) -> None:
         """After all that was sent."""
@@ -168,9 +175,10 @@ class Stream:
     def _room(self) -> int:
         """Bytes that the next DATA frame may have; zero or less: none."""
         connection = self.connection
-        if not connection.is_writable or connection.output_bytes > _OUTPUT_BYTES_MAX:
+        if not connection.is_writable or connection.output_bytes > connection.sent_at_once_bytes_max:
             return 0
-        return min(self.send_window, connection.send_window, connection.peer.frame_bytes_max)
+        frame_bytes_max = min(connection.peer.frame_bytes_max, connection.sent_frame_bytes_max)
+        return min(self.send_window, connection.send_window, frame_bytes_max)
 
     def _send_waiting(self, size: int) -> None:
         """One frame, of as many pieces as it takes."""
@@ -178,6 +186,7 @@ class Stream:
         self.send_window -= size
         connection.send_window -= size
         self.waiting_bytes -= size
+        self.left_bytes += size
         if size >= _WHOLE_FRAME_BYTES_MIN or not self.waiting_bytes:
             connection.rates.data_frames_sent += 1
         is_last = not self.waiting_bytes and self._trailers == ()
