@@ -31,8 +31,9 @@ class LeanOptions:
     #: turns, counted as so many of the largest
     arriving_bytes_max: int = 64 << 20
     #: what answers may hold that clients have not taken yet, of all connections together; long before that
-    #: they are given less at a time, and calls with large answers wait (``untaken``). More than a handler's own
-    #: bound lets it answer with, so that this is for those that have none; and several of the largest message.
+    #: they are given less at a time, and calls with large answers wait (``untaken``). More than a handler's
+    #: own bound lets it answer with, so that this is for those that have none; and several of the largest
+    #: message.
     untaken_bytes_max: int = 512 << 20
     #: the same two for calls between nodes, which anybody can make who reaches the address: what a hundred
     #: nodes would hold if all of them were stuck at once, and more. Less lets a node that is only slow lose
