@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -429,7 +430,8 @@ class At:
 
     def __init__(self, server: FedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self._server = server
-        self.now = asyncio.get_running_loop().time()
+        # Whole seconds: sums of them are exact.
+        self.now = float(math.ceil(asyncio.get_running_loop().time()))
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now)
 
     async def look(self, after_s: float) -> None:
