@@ -302,8 +302,8 @@ class NodeConfig:
         ByteCount(1 << 20, INT64_MAX),
         default=64 << 20,
         about="Bytes of produce requests that may be in progress at once; beyond that single requests get "
-        "OVERLOADED, and streams are not read on. Each of the two kinds has this much for itself, and so have "
-        "fetches that wait.",
+        "OVERLOADED, and streams are not read on. Each of the two kinds has this much for itself, and so "
+        "have fetches that wait.",
         trade_off="More rides out longer pauses of a follower or a disk; this much memory can be held, and a "
         "request larger than this is taken only while no other is in progress.",
     )
