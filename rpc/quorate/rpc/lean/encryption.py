@@ -157,6 +157,11 @@ class Encryption(asyncio.BufferedProtocol):
         buffer = self._link.get_buffer(-1)
         size, is_end = 0, False
         while size < len(buffer) and not is_end:
+            if not self._incoming.pending and not self._tls.pending():
+                # Asked all the same, it would make an error of it.
+                if at == len(content):
+                    break
+                at += self._incoming.write(content[at : at + _PIECE_BYTES])
             try:
                 got = cast(int, self._tls.read(len(buffer) - size, buffer[size:]))
                 size += got
@@ -181,17 +186,38 @@ class Encryption(asyncio.BufferedProtocol):
         self.writelines((piece,))
 
     def writelines(self, pieces: Iterable[bytes | memoryview]) -> None:
-        content = memoryview(b"".join(pieces))
-        packed = []
+        packed: list[bytes] = []
+        #: of a record that is not full
+        begun = bytearray()
         try:
-            for at in range(0, len(content), _PIECE_BYTES):
-                self._tls.write(content[at : at + _PIECE_BYTES])
-                packed.append(self._outgoing.read())
+            for piece in pieces:
+                at = 0
+                if begun or len(piece) < _PIECE_BYTES:
+                    at = _PIECE_BYTES - len(begun)
+                    begun += piece[:at]
+                    if len(begun) < _PIECE_BYTES:
+                        continue
+                    packed.append(self._packed(begun))
+                    begun.clear()
+                view = memoryview(piece)
+                while len(piece) - at >= _PIECE_BYTES:
+                    packed.append(self._packed(view[at : at + _PIECE_BYTES]))
+                    at += _PIECE_BYTES
+                begun += view[at:]
+            if begun:
+                packed.append(self._packed(begun))
         except ssl.SSLError:
             # The other side negotiates once more, which HTTP/2 forbids: nothing may be left out of a stream.
             self._below.abort()
             return
-        self._below.write(packed[0] if len(packed) == 1 else b"".join(packed))
+        if len(packed) == 1:
+            self._below.write(packed[0])
+        else:
+            self._below.writelines(packed)
+
+    def _packed(self, content: bytearray | memoryview) -> bytes:
+        self._tls.write(content)
+        return self._outgoing.read()
 
     def _hand_on(self) -> None:
         """What OpenSSL has to say by itself."""
