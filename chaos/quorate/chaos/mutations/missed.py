@@ -133,6 +133,14 @@ MISSED: Final = (
         "model of groups",
     ),
     Missed(
+        62,
+        "gives what somebody holds",
+        150,
+        "members poll all the time, so they give it up in milliseconds: one has to begin a commit in those "
+        "in which another was told of the partition already",
+        "whole-cluster story, model of groups",
+    ),
+    Missed(
         63,
         "answers when another may coordinate by now",
         30,

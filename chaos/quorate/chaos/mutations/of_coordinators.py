@@ -32,7 +32,8 @@ from quorate.chaos.mutations.group_stories_of_clusters import (
     a_partition_that_is_added_is_read_from_its_beginning,
     an_application_that_was_at_work_does_not_take_its_group_back,
 )
-from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.mutation import Hunt, Mutation, mutation, mutations_in
+from quorate.chaos.mutations.one_owner_story import a_partition_waits_for_who_is_at_work_on_it
 from quorate.chaos.sim.patch import Patch
 from quorate.client.consumer.group import beginnings, by_hand
 from quorate.client.consumer.group.beginnings import Beginnings
@@ -244,15 +245,12 @@ def a_group_goes_on_where_the_log_begins(patch: Patch) -> None:
 
 # -- what the model of groups finds, too
 
-_SEEN_IN_A_CLUSTER: Final = (
-    (of_groups.takes_commits_of_whoever_was_removed, (Fault.PAUSE,)),
-    (of_groups.gives_what_somebody_holds, (Fault.KILL_BROKER,)),
+_SEEN_IN_A_CLUSTER: Final[tuple[tuple[Mutation, Hunt], ...]] = (
+    (of_groups.takes_commits_of_whoever_was_removed, ClusterHunt((Fault.PAUSE,), is_grouped=True)),
+    (of_groups.gives_what_somebody_holds, cluster_story(a_partition_waits_for_who_is_at_work_on_it)),
 )
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     *mutations_in(globals()),
-    *(
-        replace(each, name=f"{each.name}-in-a-cluster", hunt=ClusterHunt(faults, is_grouped=True))
-        for each, faults in _SEEN_IN_A_CLUSTER
-    ),
+    *(replace(each, name=f"{each.name}-in-a-cluster", hunt=hunt) for each, hunt in _SEEN_IN_A_CLUSTER),
 )
