@@ -186,6 +186,8 @@ async def a_new_controller_decides_on_all_that_is_committed(cluster: SimCluster)
             await admin.create_topic(_TOPIC, partitions=1)
         except TopicAlreadyExists:
             pass
+        except QuorateError as error:
+            raise AssertionError(f"nobody could say that the topic is there: {error}") from error
         else:
             raise AssertionError("a topic was made that there is")
     await cluster.clock.sleep(_TOLD_WITHIN_S)
