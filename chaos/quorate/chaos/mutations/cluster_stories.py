@@ -191,7 +191,7 @@ async def a_new_controller_decides_on_all_that_is_committed(cluster: SimCluster)
         try:
             await admin.create_topic(_TOPIC, partitions=1)
         except (TopicAlreadyExists, ControllerMoved):
-            pass  # It is there; perhaps by an attempt that nobody answered, as far as the second one can tell.
+            pass  # It is there; as far as the last attempt can tell, perhaps by an earlier one.
         else:
             raise AssertionError("a topic was made that there is")
     await cluster.clock.sleep(_TOLD_WITHIN_S)
