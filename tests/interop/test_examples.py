@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from quorate.client import AsyncAdmin
 from quorate.core.records import Compression, Record, encode_batch
 from quorate.node.local_cluster import LocalCluster
 from quorate.v1 import admin_pb2, broker_pb2
@@ -187,7 +188,7 @@ def environment_of_shell(cluster: LocalCluster) -> dict[str, str]:
 
 async def test_administration_by_hand_works_as_the_page_shows_it(cluster: LocalCluster) -> None:
     environment = environment_of_shell(cluster)
-    alter, recover = snippets("sh", "protocol.md")
+    alter, recover, forget_group = snippets("sh", "protocol.md")
     async with cluster.connect() as connection:
         await connection.create_topic(
             admin_pb2.CreateTopicRequest(name="orders", partition_count=1, replication_factor=3)
@@ -199,10 +200,16 @@ async def test_administration_by_hand_works_as_the_page_shows_it(cluster: LocalC
         assert "RECOVERY_REFUSED" in refused
         assert "orders-0 is led by broker" in refused
 
+        # The group is there, as one that somebody looks after by hand.
+        async with AsyncAdmin(cluster.bootstrap) as admin:
+            await admin.commit_offsets("billing", {("orders", 0): 0})
+        out, _ = await run(*shell, f"{functions}\n{forget_group}", environment=environment)
+        assert json.loads(out[out.rindex("\n{\n") :])["results"] == [{"group": "billing"}]
+
         out, _ = await run(*shell, alter, environment=environment)
         assert '"86400000"' in out, "a day"
         assert out.count('"partition": 2') == 1
-        assert await connection.list_topics() == []
+        assert "orders" not in [topic.name for topic in await connection.list_topics()]
 
 
 async def test_shell_commands_of_the_documentation_work_as_they_stand(cluster: LocalCluster) -> None:
