@@ -26,7 +26,9 @@ def test_make_alone_lists_every_target_that_says_what_it_does() -> None:
     root = Path(__file__).parents[2]
     text = (root / "Makefile").read_text()
     described = re.findall(r"^([^\s:]+):.*? ## ", text, re.MULTILINE)
-    run = subprocess.run(["make", "help"], cwd=root, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=root, capture_output=True, text=True, check=True
+    )
     assert [line.split()[1] for line in run.stdout.splitlines()] == described
     assert "k8s-test" in described
 
