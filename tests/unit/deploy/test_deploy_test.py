@@ -202,6 +202,8 @@ async def test_command_that_fails_is_told_with_what_it_said() -> None:
 
 
 def test_port_that_somebody_has_is_told_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Any port that is free, and not those of the files, which somebody may have here.
+    monkeypatch.setattr("deploy.test.containers.PROMETHEUS_PORT", 0)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -209,4 +211,5 @@ def test_port_that_somebody_has_is_told_before_anything_is_built(monkeypatch: py
         monkeypatch.setattr("deploy.test.containers.BOOTSTRAP", f"localhost:{port}")
         with pytest.raises(CannotTest, match=f"publish 127.0.0.1:{port}: Address already in use"):
             containers.check_ports()
+    monkeypatch.setattr("deploy.test.containers.BOOTSTRAP", "localhost:0")
     containers.check_ports()
