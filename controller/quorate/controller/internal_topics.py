@@ -102,7 +102,11 @@ def grow_offsets_topic(image: MetadataImage, *, replication_factor: int) -> Deci
 
 
 def check_configs_of_internal(topic: TopicImage | None, changes: dict[str, str | None]) -> None:
-    """``changes``: settings of the topic that somebody wants to change."""
+    """``changes``: settings of the topic that somebody wants to change.
+
+    The cluster's ``unclean.leader.election.enable`` is not refused: it does not hold for these
+    (``quorate.metadata.topic_settings``).
+    """
     if topic is None or topic.name not in INTERNAL_TOPICS:
         return
     for key, value in changes.items():

@@ -25,6 +25,7 @@ from quorate.core.config.topic import (
     Durability,
     TopicConfig,
 )
+from quorate.core.topic_names import INTERNAL_TOPICS
 from quorate.metadata.image import MetadataImage, PartitionImage, TopicImage
 
 __all__ = [
@@ -58,7 +59,13 @@ def replication_factor_of(partition: PartitionImage) -> int:
 
 
 def unclean_election_enabled(image: MetadataImage, topic: TopicImage) -> bool:
-    """Whether a replica outside ISR and ELR may be elected, at the price of acknowledged records."""
+    """Whether a replica outside ISR and ELR may be elected, at the price of acknowledged records.
+
+    Never in a topic of the system's own: whoever gives up records of all topics does not mean that groups
+    forget how far they have come.
+    """
+    if topic.name in INTERNAL_TOPICS:
+        return False
     return _value(image, topic, UNCLEAN_LEADER_ELECTION_ENABLE) == "true"
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from quorate.chaos.cluster.cluster import SimCluster
 from quorate.chaos.cluster.view import newest_image
+from quorate.chaos.models.controller.offsets_topic_story import offsets_wait_for_their_last_copy
 from quorate.chaos.models.controller.small_cluster import SmallCluster, topic_id
 from quorate.chaos.sim.clock import Simulation, run_simulation
+from quorate.controller.cluster_description import describe_cluster
 from quorate.controller.internal_topics import create_offsets_topic, grow_offsets_topic
 from quorate.controller.partition_counts import create_partitions
 from quorate.controller.reassignment import complete_reassignments
@@ -297,6 +299,19 @@ def test_offsets_are_not_given_up_by_a_setting() -> None:
     cluster.configure(OFFSETS_TOPIC, {key: "false"})
     cluster.configure(OFFSETS_TOPIC, {key: None})
     assert key not in offsets_topic(cluster).configs
+
+
+def test_the_clusters_setting_gives_no_offsets_up() -> None:
+    offsets_wait_for_their_last_copy()
+
+
+def test_the_clusters_setting_is_not_said_to_hold_for_it() -> None:
+    cluster = SmallCluster(3)
+    make(cluster)
+    cluster.create("t")
+    cluster.configure("", {"unclean.leader.election.enable": "true"})
+    described = describe_cluster(cluster.image, controller=None, controllers=[])
+    assert list(described.unclean_election_topics) == ["t"]
 
 
 def test_clients_cannot_write_to_it() -> None:

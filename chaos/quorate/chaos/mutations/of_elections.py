@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Final
 
+from quorate.chaos.models.controller.offsets_topic_story import offsets_wait_for_their_last_copy
 from quorate.chaos.models.controller.recovery_story import the_last_epoch_counts_before_the_length
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import CONTROLLER
@@ -22,6 +23,7 @@ from quorate.controller import (
 from quorate.controller.departures import Piece
 from quorate.controller.elections import Assignment, Elections
 from quorate.core.ids import BrokerId, LeaderEpoch
+from quorate.metadata import topic_settings
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 
 __all__ = ["MUTATIONS", "change_with"]
@@ -64,6 +66,12 @@ def _elect_if_nobody(patch: Patch, candidates: Callable[[PartitionImage], tuple[
 @mutation(27, hunt=CONTROLLER)
 def elects_uncleanly_without_leave(patch: Patch) -> None:
     patch.setattr(elections, "unclean_election_enabled", lambda *_: True)
+
+
+@mutation(27, hunt=StoryHunt("a controller and what brokers hold", offsets_wait_for_their_last_copy))
+def offsets_are_given_up_by_the_clusters_setting(patch: Patch) -> None:
+    """It is meant for the topics of whoever sets it."""
+    patch.setattr(topic_settings, "INTERNAL_TOPICS", frozenset())
 
 
 @mutation(36, hunt=CONTROLLER)
