@@ -5,6 +5,7 @@ Rules 49 to 52.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 
@@ -13,6 +14,7 @@ import pytest
 from quorate.chaos.models.log.log_checkers import (
     check_many_producers_are_remembered_while_they_may_repeat,
     check_snapshot_that_was_due_before_a_truncation,
+    check_snapshot_that_would_be_due_during_a_cut,
 )
 from quorate.chaos.models.log.log_harness import (
     NOW_MS,
@@ -332,6 +334,32 @@ async def test_snapshot_of_many_producers_is_written_by_a_checkpoint_and_not_whi
 
 async def test_snapshot_that_was_due_before_a_cut_is_not_written_after_it() -> None:
     await check_snapshot_that_was_due_before_a_truncation()
+
+
+async def test_no_snapshot_becomes_due_of_what_is_about_to_be_cut_off() -> None:
+    await check_snapshot_that_would_be_due_during_a_cut()
+
+
+async def test_snapshot_that_is_being_made_while_the_log_is_cut_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The maintenance of a leader that is deposed rolls its log and checkpoints it between order and cut."""
+    monkeypatch.setattr(log_writer, "HEADERS_PER_STEP", 2)
+    monkeypatch.setattr(producer_snapshots, "HEADERS_PER_STEP", 1)
+    harness = LogHarness(small_config(segment_bytes=100_000, segment_ms=1000))
+    log = await harness.lead()
+    for n in range(200):
+        harness.append(batch(b"v", producer=(n, 0, 0)))
+    old_end = log.log_end_offset
+    harness.clock.now_ms += 1000
+    async with log._sync_state.files_lock:
+        cut = asyncio.create_task(log.truncate_to(Offset(1)))
+        await asyncio.sleep(0)
+        log.roll_if_old()
+        checkpoint = asyncio.create_task(log.checkpoint())
+        await asyncio.sleep(0)
+    await asyncio.gather(cut, checkpoint)
+    assert load_snapshot(harness.disk, harness.directory, old_end) is None
 
 
 async def test_snapshot_that_cannot_be_written_costs_a_longer_replay_and_nothing_else(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 
 import pytest
@@ -73,6 +74,21 @@ async def test_segment_is_sealed_when_its_first_batch_is_old_enough() -> None:
     harness.clock.now_ms += 1
     log.roll_if_old()
     assert log.segment_count == 2
+    log.roll_if_old()
+    assert log.segment_count == 2
+
+
+async def test_nothing_is_sealed_by_its_age_while_the_log_is_being_cut() -> None:
+    harness = LogHarness(small_config(segment_ms=10_000, segment_bytes=100_000))
+    log = await harness.lead()
+    harness.append(BATCH, BATCH)
+    harness.clock.now_ms += 10_000
+    cut = asyncio.create_task(log.truncate_to(Offset(1)))
+    await asyncio.sleep(0)
+    assert log.is_being_cut
+    log.roll_if_old()
+    assert log.segment_count == 1
+    await cut
     log.roll_if_old()
     assert log.segment_count == 2
 

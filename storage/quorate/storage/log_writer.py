@@ -345,7 +345,7 @@ class LogWriter:
         """Not checked at every append: the clock would cost more there than it is worth."""
         state = self._state
         state.check_writable()
-        if state.active.size == 0:
+        if state.active.size == 0 or state.cuts_under_way:
             return
         now = state.context.clock.wall_ms()
         if self._first_append_ms is None:

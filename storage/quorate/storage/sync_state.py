@@ -91,8 +91,14 @@ class SyncState:
         self._directory_changed = True
 
     def note_snapshot_due(self) -> None:
-        """Of the producers as they are now."""
+        """Of the producers as they are now.
+
+        None of what is about to be cut off: the cut is counted when it is asked for, and comes after this.
+        """
         state = self._state
+        if state.cuts_under_way:
+            self._snapshot_due = None
+            return
         self._snapshot_due = _SnapshotDue(state.log_end_offset, state.producers.copy(), state.cuts_begun)
 
     async def write_snapshot_due(self) -> None:

@@ -200,6 +200,19 @@ def snapshot_that_is_due_outlives_a_truncation(patch: Patch) -> None:
     patch.setattr(SyncState, "write_snapshot_due", write)
 
 
+@mutation(49, hunt=_story(check.check_snapshot_that_would_be_due_during_a_cut))
+def snapshot_is_due_of_what_is_about_to_be_cut_off(patch: Patch) -> None:
+    """A cut counts from when it is asked for: what is noted between that and the cut passes for newer."""
+    original = SyncState.note_snapshot_due
+
+    def note(self: SyncState) -> None:
+        cuts, self._state.cuts_under_way = self._state.cuts_under_way, 0
+        original(self)
+        self._state.cuts_under_way = cuts
+
+    patch.setattr(SyncState, "note_snapshot_due", note)
+
+
 @mutation(45, hunt=_story(check.check_failed_sync))
 def failed_sync_is_swallowed(patch: Patch) -> None:
     original = Segment.sync

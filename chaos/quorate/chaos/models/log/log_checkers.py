@@ -80,6 +80,7 @@ __all__ = [
     "check_retention_when_the_wall_clock_jumps",
     "check_segment_sealed_again_during_sync",
     "check_snapshot_that_was_due_before_a_truncation",
+    "check_snapshot_that_would_be_due_during_a_cut",
     "check_torn_bytes_are_cut",
     "check_truncation_and_power_loss",
     "check_truncation_during_sync",
@@ -485,6 +486,30 @@ async def check_snapshot_that_was_due_before_a_truncation() -> None:
     await log.checkpoint()
     left = load_snapshot(harness.disk, harness.directory, rolled_at)
     assert left is None, f"a snapshot at {rolled_at} tells of what was cut off at {rolled_at - 1}"
+
+
+async def check_snapshot_that_would_be_due_during_a_cut() -> None:
+    """Rule 49: a cut that was asked for waits for retention, which seals what is going to be dropped."""
+    harness = LogHarness(small_config(segment_bytes=64 << 10, retention_ms=1000))
+    log = await harness.lead(1)
+    for producer in range(HEADERS_PER_STEP + 1):
+        harness.append(batch(b"v", producer=(producer, 0, 0)))
+    assert log.segment_count == 1
+    old_end = log.log_end_offset
+    harness.clock.now_ms += 1001
+    async with log._sync_state.files_lock:
+        retention = asyncio.create_task(log.apply_retention(below=old_end))
+        await asyncio.sleep(0)
+        cut = asyncio.create_task(log.reset_to(Offset(0)))
+        await asyncio.sleep(0)
+    assert await retention == 1, "retention did not seal the log's only segment: then this is no story"
+    await cut
+    log.become_leader(LeaderEpoch(2))
+    while log.segment_count < 2:
+        harness.append(batch(b"v" * 10_000))
+    await log.checkpoint()
+    left = load_snapshot(harness.disk, harness.directory, old_end)
+    assert left is None, f"a snapshot at {old_end} tells of what was dropped by a reset"
 
 
 async def check_producers_after_a_truncation() -> None:
