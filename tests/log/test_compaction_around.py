@@ -27,6 +27,7 @@ from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicNam
 from quorate.core.records import filler, parse_header
 from quorate.errors import CorruptBatch, DiskFull, LogDamaged, StorageError
 from quorate.storage import Compacted, LogDirectory, PartitionKey, StartKind
+from quorate.storage.batch_cleaner import RECORDS_PER_STEP
 from quorate.storage.checkpoint import write_durably
 from quorate.storage.compaction_checkpoint import load_compaction, save_compaction
 from quorate.storage.inspect import dump_segment, verify
@@ -212,6 +213,44 @@ async def test_retention_during_a_pass_is_no_damage(turns: int) -> None:
     read_all(log.log)
     await log.compact()
     assert latest_by_key(records_of(log.log)) == {b"0": b"27", b"1": b"28", b"2": b"29"}
+
+
+@pytest.mark.parametrize("turns", range(1, 40))
+async def test_segment_that_retention_deletes_while_it_is_read_is_no_damage(turns: int) -> None:
+    """With its batches go their epochs: what the pass has yet to read of it looks as if it had none."""
+    log = KeyedLog(compacted_config(segment_bytes=1 << 20))
+    await log.lead(1)
+    for _ in range(2):
+        for _ in range(5):
+            log.append(keyed(*[(b"%d" % (n % 50), b"x") for n in range(RECORDS_PER_STEP)]))
+        await log.seal()
+    task = asyncio.ensure_future(log.compact())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await log.log.advance_log_start(Offset(5 * RECORDS_PER_STEP))
+    await task
+    assert log.log.damage is None
+    assert log.harness.context.storage_error is None
+    log.put((A, b"1"))
+    assert await log.clean() is not None
+
+
+@pytest.mark.parametrize("turns", range(1, 60, 2))
+async def test_topic_that_is_deleted_while_it_is_compacted_is_no_error_of_the_disk(turns: int) -> None:
+    disk = SimDisk()
+    directory = await LogDirectory.open(make_context(disk), "/data", start=StartKind.CLEAN)
+    log = await directory.create(KEY, compacted_config())
+    log.become_leader(LeaderEpoch(1))
+    for n in range(50):
+        log.append_as_leader(keyed((A, b"%d" % n)), leader_epoch=LeaderEpoch(1))
+    await maintain(directory, below=Offset(0))
+    task = asyncio.ensure_future(log.compact(below=Offset(50)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await directory.remove(KEY)
+    await task
+    assert directory.context.storage_error is None
+    assert disk.list("/data") == []
 
 
 # -- disks

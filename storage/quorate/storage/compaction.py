@@ -252,6 +252,8 @@ class _Pass:
     def _check_epoch(self, header: BatchHeader, segment: Segment) -> None:
         """The checksum does not cover it, and whatever is made of the batch gets a new one."""
         if header.leader_epoch != self._state.epochs.epoch_at(header.base_offset):
+            # Retention takes the epochs together with the batches.
+            self._check_still_there(segment)
             raise CorruptBatch(
                 f"leader epoch {header.leader_epoch} of the batch at offset {header.base_offset} is not the "
                 "one on record",
@@ -275,6 +277,8 @@ class _Pass:
         """The earlier ones first, each on the device before the next (``segment_swap``)."""
         offset = self._state.segments[0].base_offset
         while group := self._next_group(offset):
+            # Not only between steps: whoever waited for the last swap may have been waiting to close the log.
+            self._check_undisturbed()
             offset = group[-1].next_offset
             await self._clean_group(group, cleaner)
 

@@ -15,7 +15,8 @@ from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.promise_hunts import PromiseHunt
 from quorate.chaos.sim.patch import Patch
 from quorate.core.ids import Offset
-from quorate.core.records import RecordKey
+from quorate.core.records import BatchHeader, RecordKey
+from quorate.errors import CorruptBatch
 from quorate.storage import cleaned_segment, compaction, offset_map, opening, segment_swap
 from quorate.storage.batch_cleaner import BatchCleaner
 from quorate.storage.cleaned_segment import CleanedSegment
@@ -26,7 +27,7 @@ from quorate.storage.log_files import SWAP_SUFFIX
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
 from quorate.storage.producer_state import ProducerStates
-from quorate.storage.segment import LOG_SUFFIX, NO_TIMESTAMP, segment_path
+from quorate.storage.segment import LOG_SUFFIX, NO_TIMESTAMP, Segment, segment_path
 from quorate.storage.sync_state import SyncState
 
 __all__ = ["MUTATIONS"]
@@ -55,6 +56,10 @@ _CUTS_DURING_A_PASS: Final = _around(
 )
 _RETENTION_DURING_A_PASS: Final = _around(
     "test_retention_during_a_pass_is_no_damage", *((turns,) for turns in range(1, 40))
+)
+_RETENTION_WITHIN_A_SEGMENT: Final = _around(
+    "test_segment_that_retention_deletes_while_it_is_read_is_no_damage",
+    *((turns,) for turns in range(1, 40)),
 )
 
 
@@ -256,6 +261,17 @@ def intention_is_not_known_to_cuts(patch: Patch) -> None:
 @mutation(48, hunt=_RETENTION_DURING_A_PASS)
 def segments_that_are_gone_are_swapped(patch: Patch) -> None:
     patch.setattr(_Pass, "_check_still_there", lambda self, segment: None)
+
+
+@mutation(44, 48, hunt=_RETENTION_WITHIN_A_SEGMENT)
+def segments_that_are_gone_are_called_damaged(patch: Patch) -> None:
+    """What is still to be read of one has lost its epochs: a log that is sound takes no more."""
+
+    def check_epoch(self: _Pass, header: BatchHeader, segment: Segment) -> None:
+        if header.leader_epoch != self._state.epochs.epoch_at(header.base_offset):
+            raise CorruptBatch("the leader epoch is not the one on record", path=segment.path)
+
+    patch.setattr(_Pass, "_check_epoch", check_epoch)
 
 
 @mutation(48, hunt=_around("test_follower_that_ends_within_what_the_leader_has_compacted_goes_on", (10,)))
