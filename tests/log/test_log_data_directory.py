@@ -24,8 +24,8 @@ from quorate.chaos.sim.disk import SimDisk
 from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth, fail_path
 from quorate.core.ids import LeaderEpoch, Offset, PartitionId, TopicId, TopicName
 from quorate.core.limits import TOPIC_NAME_CHARACTERS_MAX
-from quorate.errors import InvalidTopic, StorageFailed, TopicAlreadyExists
-from quorate.storage import LogContext, LogDirectory, PartitionKey, StartKind
+from quorate.errors import InvalidTopic, NotLeaderOrFollower, StorageFailed, TopicAlreadyExists
+from quorate.storage import LogContext, LogDirectory, PartitionKey, PartitionLog, StartKind
 
 PATH = "/var/quorate"
 KEY = PartitionKey(TopicName("orders"), PartitionId(3), TopicId("AAAAAAAAAAAAAAAAAAAAAA"))
@@ -299,16 +299,56 @@ async def test_maintenance_does_what_is_due_for_every_log() -> None:
         assert len(log._state.producers) == 1
 
 
-async def test_trouble_of_one_log_does_not_keep_maintenance_from_the_others() -> None:
-    disk, clock = SimDisk(), ManualClock()
-    directory = await open_directory(disk, context=make_context(disk, clock))
+async def two_logs_to_checkpoint(disk: SimDisk) -> LogDirectory:
+    directory = await open_directory(disk, context=make_context(disk, ManualClock()))
     for key in (KEY, OTHER):
         log = await directory.create(key, small_config(segment_bytes=100))
         log.become_leader(LeaderEpoch(1))
         for _ in range(3):
             log.append_as_leader(batch(b"x" * 60), leader_epoch=LeaderEpoch(1))
+    return directory
+
+
+async def test_trouble_of_one_log_does_not_keep_maintenance_from_the_others() -> None:
+    disk = SimDisk()
+    directory = await two_logs_to_checkpoint(disk)
     disk.fault_hook = fail_path(KEY.directory_name, lambda: os_error(errno.EIO), names={"rename"})
     await maintain(directory, below=Offset(0))
     other = directory.get(OTHER)
     assert other is not None
     assert b'"recovery_point":3' in disk.read_file(f"{PATH}/{OTHER.directory_name}/log-checkpoint")
+
+
+@pytest.mark.parametrize("turns", range(1, 20))
+async def test_cut_during_the_sync_of_a_checkpoint_does_not_end_the_maintenance(turns: int) -> None:
+    disk = SimDisk()
+    directory = await two_logs_to_checkpoint(disk)
+    (_, log), (_, other) = directory
+    maintenance = asyncio.ensure_future(maintain(directory, below=Offset(0)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await log.truncate_to(Offset(2))
+    await maintenance
+    assert log.log_end_offset == 2
+    assert not directory._neglected
+    for each in (log, other):
+        await each.checkpoint()
+        assert not each._sync_state.is_checkpoint_due
+        assert each.recovery_point == each.log_end_offset
+
+
+async def test_no_error_of_one_log_ends_the_maintenance_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimDisk()
+    directory = await two_logs_to_checkpoint(disk)
+    (_, log), (_, other) = directory
+    checkpoint = PartitionLog.checkpoint
+
+    async def refuse(self: PartitionLog) -> None:
+        if self is log:
+            raise NotLeaderOrFollower("not here")
+        await checkpoint(self)
+
+    monkeypatch.setattr(PartitionLog, "checkpoint", refuse)
+    await maintain(directory, below=Offset(0))
+    assert log._sync_state.is_checkpoint_due
+    assert not other._sync_state.is_checkpoint_due

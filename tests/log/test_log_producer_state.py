@@ -332,6 +332,22 @@ async def test_snapshot_of_many_producers_is_written_by_a_checkpoint_and_not_whi
         assert image_of(harness.log) == expected, reopen
 
 
+async def test_snapshot_of_many_producers_is_written_where_no_checkpoint_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All is synced before it is acknowledged, and retention has written the checkpoint already."""
+    monkeypatch.setattr(log_writer, "HEADERS_PER_STEP", 2)
+    harness = LogHarness(small_config(segment_bytes=300))
+    log = await harness.lead()
+    for n in range(8):
+        harness.append(batch(b"x" * 50, producer=(n, 0, 0)))
+    await log.flush()
+    await log.advance_log_start(Offset(1))
+    assert not log._sync_state.is_checkpoint_due
+    await log.checkpoint()
+    assert load_snapshot(harness.disk, harness.directory, log._state.active.base_offset) is not None
+
+
 async def test_snapshot_that_was_due_before_a_cut_is_not_written_after_it() -> None:
     await check_snapshot_that_was_due_before_a_truncation()
 

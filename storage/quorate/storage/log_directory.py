@@ -25,6 +25,7 @@ from quorate.errors import (
     DiskFull,
     InvalidTopic,
     LogDamaged,
+    QuorateError,
     StorageError,
     StorageFailed,
     TooManyOpenFiles,
@@ -268,7 +269,7 @@ class LogDirectory:
             return
         try:
             await work(partition_log, below(key))
-        except StorageError as error:
+        except QuorateError as error:
             if self._logs.get(key) is not partition_log:
                 return
             # Said once, not every time.

@@ -20,7 +20,7 @@ from __future__ import annotations
 from quorate.core.disk import Bytes, lacks_descriptors
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.core.logging import get_logger
-from quorate.errors import DiskFull, LogDamaged, QuorateError, StorageFailed
+from quorate.errors import DiskFull, LogDamaged, NotLeaderOrFollower, QuorateError, StorageFailed
 from quorate.storage.compaction import CompactionReport, LogCompactor
 from quorate.storage.compaction_checkpoint import NOT_COMPACTED, Compacted
 from quorate.storage.descriptors import too_many_open_files
@@ -281,12 +281,18 @@ class PartitionLog:
 
     async def checkpoint(self) -> None:
         """Sync sealed segments and move the recovery point on disk past them (rule 46)."""
+        if self._sync_state.is_snapshot_due:
+            self._state.check_writable()
+            # Not with any other sync: those that wait for one wait to be acknowledged.
+            await self._sync_state.write_snapshot_due()
         if not self._sync_state.is_checkpoint_due:
             return
         self._state.check_writable()
-        # Not with any other sync: those that wait for one wait to be acknowledged.
-        await self._sync_state.write_snapshot_due()
-        await self._sync_state.flush()
+        try:
+            await self._sync_state.flush()
+        except NotLeaderOrFollower:
+            # Cut meanwhile, and nobody waits for what is gone: the next round sees what is left to do.
+            return
         await self._sync_state.flush_sealed()
         async with self._sync_state.files_lock:
             try:

@@ -84,6 +84,10 @@ class SyncState:
         """Would the next start scan a sealed segment? Synced or not: flushing alone moves nothing on disk."""
         return self._is_checkpoint_in_doubt or self._state.active.base_offset > self._checkpointed
 
+    @property
+    def is_snapshot_due(self) -> bool:
+        return self._snapshot_due is not None
+
     def note_sealed(self, *segments: Segment) -> None:
         self._sealed_unsynced += segments
         for segment in self._sealed_unsynced[:-_WRITTEN_FILES_MAX]:
