@@ -337,6 +337,28 @@ async def test_cut_during_the_sync_of_a_checkpoint_does_not_end_the_maintenance(
         assert each.recovery_point == each.log_end_offset
 
 
+@pytest.mark.parametrize("turns", range(1, 40))
+@pytest.mark.parametrize("is_syncing", [False, True])
+async def test_topic_that_is_deleted_during_its_maintenance_is_no_error_of_the_disk(
+    is_syncing: bool, turns: int
+) -> None:
+    disk = SimDisk()
+    directory = await two_logs_to_checkpoint(disk)
+    (_, log), (_, other) = directory
+    flush = asyncio.ensure_future(log.flush() if is_syncing else asyncio.sleep(0))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    log.append_as_leader(batch(b"x" * 60), leader_epoch=LeaderEpoch(1))
+    maintenance = asyncio.ensure_future(maintain(directory, below=Offset(0)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await directory.remove(KEY)
+    await asyncio.gather(maintenance, flush)
+    assert directory.context.storage_error is None
+    assert disk.list(PATH) == [OTHER.directory_name]
+    assert not other._sync_state.is_checkpoint_due
+
+
 async def test_no_error_of_one_log_ends_the_maintenance_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = SimDisk()
     directory = await two_logs_to_checkpoint(disk)

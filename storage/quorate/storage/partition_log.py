@@ -149,6 +149,7 @@ class PartitionLog:
         """Let go of the files and leave nothing behind; the next start recovers."""
         self._state.is_closed = True
         self._state.recent.forget()
+        self._sync_state.let_go()
         # What is being cut is cut to the end, also if nobody waits for it any more.
         async with self._sync_state.files_lock:
             await self._sync_state.settle()
@@ -251,6 +252,8 @@ class PartitionLog:
     def become_leader(self, leader_epoch: LeaderEpoch) -> None:
         """Put the epoch on record before any batch of it exists (rule 6); refused while ``is_being_cut``."""
         self._writer.become_leader(leader_epoch)
+        # Those that it has copied meanwhile do not keep others out until the next look.
+        self.expire_producers()
 
     def append_as_leader(self, batch: Bytes, *, leader_epoch: LeaderEpoch) -> Appended:
         """Append one batch from a client; it gets its offsets and the epoch."""
@@ -295,6 +298,8 @@ class PartitionLog:
             return
         await self._sync_state.flush_sealed()
         async with self._sync_state.files_lock:
+            # Let go of meanwhile, its directory may be gone.
+            self._state.check_writable()
             try:
                 await self._sync_state.write_checkpoint()
             except OSError as error:
@@ -372,6 +377,7 @@ class PartitionLog:
             log.warning("many_producers", path=self.directory, producers=len(producers))
         return producers.expire(
             now_s=self._state.context.clock.monotonic(),
+            wall_ms=self._state.context.clock.wall_ms(),
             after_s=self._state.config.producer_id_expiration_ms / 1000,
         )
 

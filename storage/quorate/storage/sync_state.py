@@ -45,6 +45,7 @@ class SyncState:
         "_commits",
         "_directory_changed",
         "_is_checkpoint_in_doubt",
+        "_is_let_go",
         "_is_marked",
         "_sealed_unsynced",
         "_snapshot_due",
@@ -61,6 +62,7 @@ class SyncState:
         self._is_checkpoint_in_doubt = False
         #: ``mark`` was called in this process
         self._is_marked = False
+        self._is_let_go = False
         self._sealed_unsynced: list[Segment] = []
         #: of many producers; an older one would only be another that shortens the replay less
         self._snapshot_due: _SnapshotDue | None = None
@@ -168,11 +170,18 @@ class SyncState:
                 raise self._state.storage_failed("sync", self._state.directory, error) from error
             raise self.sync_failed(error) from error
 
+    def let_go(self) -> None:
+        """No sync begins any more: whoever waited for the last one may delete the files."""
+        self._is_let_go = True
+
     async def settle(self) -> None:
         """Wait for a sync under way, whatever its outcome."""
         await self._commits.settle()
 
     async def _sync(self) -> None:
+        if self._is_let_go:
+            # A file that is deleted and not found would pass for a device that failed.
+            self._state.check_open()
         # They stay in the list until they are on the device: a checkpoint may be written meanwhile.
         sealed = list(self._sealed_unsynced)
         directory_changed, self._directory_changed = self._directory_changed, False
