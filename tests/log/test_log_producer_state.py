@@ -57,6 +57,10 @@ def header_of(producer: int, sequence: int = 0) -> BatchHeader:
     return parse_header(batch(b"v", producer=(producer, 0, sequence)))
 
 
+def expire(states: ProducerStates, *, now_s: float, after_s: float) -> int:
+    return states.expire(now_s=now_s, wall_ms=NOW_MS, after_s=after_s)
+
+
 def states_after(*headers: BatchHeader) -> ProducerStates:
     """Each batch one offset after the other, beginning at 100."""
     states, offset = ProducerStates(), Offset(100)
@@ -174,11 +178,11 @@ def test_undo_restores_an_entry_and_forgets_a_new_one() -> None:
 def test_producers_expire_by_our_clock_whatever_time_their_batches_name(timestamp: int) -> None:
     """Else a producer that fills in old data is forgotten while it retries, and written twice."""
     states = states_after(header(0, timestamp=timestamp))
-    assert states.expire(now_s=5, after_s=1) == 0
-    assert states.expire(now_s=6, after_s=1) == 0
+    assert expire(states, now_s=5, after_s=1) == 0
+    assert expire(states, now_s=6, after_s=1) == 0
     states.apply(header(1, timestamp=timestamp), Offset(101))
-    assert states.expire(now_s=7, after_s=1) == 0
-    assert states.expire(now_s=8.001, after_s=1) == 1
+    assert expire(states, now_s=7, after_s=1) == 0
+    assert expire(states, now_s=8.001, after_s=1) == 1
     with pytest.raises(UnknownProducer):
         states.check(header(2))
 
@@ -227,14 +231,14 @@ def test_of_many_producers_those_silent_for_longer_than_any_tries_go_early_the_o
     for producer in range(8):
         states.apply(header_of(producer), Offset(producer))
     states.apply(header_of(0, 1), Offset(8))
-    assert states.expire(now_s=0, after_s=24 * _HOUR_S) == 0
+    assert expire(states, now_s=0, after_s=24 * _HOUR_S) == 0
     states.apply(header_of(1, 1), Offset(9))
-    assert states.expire(now_s=_HOUR_S, after_s=24 * _HOUR_S) == 0
-    assert states.expire(now_s=_HOUR_S + 1, after_s=24 * _HOUR_S) == 4
+    assert expire(states, now_s=_HOUR_S, after_s=24 * _HOUR_S) == 0
+    assert expire(states, now_s=_HOUR_S + 1, after_s=24 * _HOUR_S) == 4
     assert known(states) == [0, 1, 6, 7]
     # Half full is not many.
-    assert states.expire(now_s=3 * _HOUR_S, after_s=24 * _HOUR_S) == 0
-    assert states.expire(now_s=25 * _HOUR_S + 1, after_s=24 * _HOUR_S) == 4
+    assert expire(states, now_s=3 * _HOUR_S, after_s=24 * _HOUR_S) == 0
+    assert expire(states, now_s=25 * _HOUR_S + 1, after_s=24 * _HOUR_S) == 4
 
 
 async def test_nobody_who_may_still_repeat_a_batch_is_forgotten_to_make_room() -> None:
@@ -251,8 +255,8 @@ def test_whoever_applies_far_too_many_keeps_the_newest_by_the_log() -> None:
     assert len(states) == 16
     states.apply(header_of(16), Offset(17))
     assert known(states) == [2, *range(10, 17)]
-    assert states.expire(now_s=0, after_s=1) == 0
-    assert states.expire(now_s=2, after_s=1) == 8
+    assert expire(states, now_s=0, after_s=1) == 0
+    assert expire(states, now_s=2, after_s=1) == 8
     states.validate()
 
 

@@ -125,7 +125,7 @@ class LogWriter:
         )
         state.recent.add(base_offset, active.next_offset, prefix, rest, header.size_in_bytes)
         if producer_id >= 0:
-            state.producers.apply(header, base_offset)
+            state.producers.apply_appended(header, base_offset)
         if self._first_append_ms is None:
             self._first_append_ms = state.context.clock.wall_ms()
         if self._full_disk.is_on_record:

@@ -254,6 +254,8 @@ class PartitionLog:
         self._writer.become_leader(leader_epoch)
         # Those that it has copied meanwhile do not keep others out until the next look.
         self.expire_producers()
+        # Those that it has copied meanwhile do not keep others out until the next look.
+        self.expire_producers()
 
     def append_as_leader(self, batch: Bytes, *, leader_epoch: LeaderEpoch) -> Appended:
         """Append one batch from a client; it gets its offsets and the epoch."""
@@ -373,10 +375,11 @@ class PartitionLog:
         """Forget idempotent producers that were silent for long; returns how many."""
         producers = self._state.producers
         if producers.are_many:
-            # Beyond twice as many no new one is taken.
+            # Beyond twice as many that wrote lately no new one is taken.
             log.warning("many_producers", path=self.directory, producers=len(producers))
         return producers.expire(
             now_s=self._state.context.clock.monotonic(),
+            wall_ms=self._state.context.clock.wall_ms(),
             wall_ms=self._state.context.clock.wall_ms(),
             after_s=self._state.config.producer_id_expiration_ms / 1000,
         )

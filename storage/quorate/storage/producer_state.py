@@ -18,11 +18,16 @@ A batch of an unknown producer must start at sequence 0. Kafka accepts any seque
 lets a second batch overtake a first one that got lost on the way.
 
 Memory is bounded by count, and nobody is forgotten who may still repeat a batch, for that would be written
-twice. A leader takes no producer that it does not know while ``PRODUCERS_MAX`` are known. From half of that
-on, ``expire`` forgets those early that were silent for longer than any producer tries, those first whose last
-batch comes first in the log. And whoever applies more than twice as many, as a follower that looks at its
-clock less often, or a replay of the whole log, keeps the newest ``PRODUCERS_MAX``: by the log alone, so that
-all replicas agree. A leader never knew more than that of those who may still repeat, and they are the newest.
+twice. A leader takes no producer that it does not know while ``PRODUCERS_MAX`` wrote so lately that they may
+(*young* ones). From half of that on, ``expire`` forgets those early that were silent for longer than any
+producer tries, those first whose last batch comes first in the log.
+
+Whoever has copied or replayed a log did not see when its producers wrote. Those whose batches tell of a time
+that is long ago do not keep others out; but such times are the clients', and may lie. So the newest
+``PRODUCERS_MAX`` of those stay for as long as any producer tries, beside as many young ones: who may still
+repeat is among the newest in the log, for no leader took more of them. Whoever applies more than twice as
+many, as a follower that looks at its clock less often, or a replay of the whole log, keeps the newest
+``PRODUCERS_MAX``.
 """
 
 from __future__ import annotations
@@ -71,7 +76,7 @@ class ProducerEntry(NamedTuple):
 
 
 class ProducerStates:
-    __slots__ = ("_active", "_entries", "_last_seen_s")
+    __slots__ = ("_active", "_entries", "_last_seen_s", "_witnessed", "_young_max")
 
     def __init__(self) -> None:
         self._entries: dict[ProducerId, ProducerEntry] = {}
@@ -80,6 +85,10 @@ class ProducerStates:
         #: batches are the clients' and may lie in any past or future, and a wall clock may jump
         self._active: set[ProducerId] = set()
         self._last_seen_s: dict[ProducerId, float] = {}
+        #: whose batch was appended here, by this leader: when they were seen is when they wrote
+        self._witnessed: set[ProducerId] = set()
+        #: so many may be young: those of the last look, and all that came since
+        self._young_max = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -106,7 +115,7 @@ class ProducerStates:
                     producer_id=producer_id,
                     base_sequence=header.base_sequence,
                 )
-            if len(self._entries) >= PRODUCERS_MAX:
+            if self._young_max >= PRODUCERS_MAX or len(self._entries) >= 2 * PRODUCERS_MAX:
                 raise _crowded(producer_id)
             return None
         if header.producer_epoch < entry.epoch:
@@ -171,9 +180,15 @@ class ProducerStates:
             self._entries[producer_id] = ProducerEntry(entry.epoch, (*kept, batch))
         else:
             self._entries[producer_id] = ProducerEntry(header.producer_epoch, (batch,))
+            self._young_max += entry is None
             if len(self._entries) > 2 * PRODUCERS_MAX:
                 self._keep_newest()
         return entry
+
+    def apply_appended(self, header: BatchHeader, base_offset: Offset) -> None:
+        """As ``apply``, of a batch that was written just now: this is its leader."""
+        self.apply(header, base_offset)
+        self._witnessed.add(header.producer_id)
 
     def apply_all(self, headers: list[BatchHeader]) -> None:
         """As ``apply`` for batches that carry their offsets, in order. Only the last ones leave a trace."""
@@ -193,10 +208,11 @@ class ProducerStates:
         else:
             self._entries[producer_id] = entry
 
-    def expire(self, *, now_s: float, after_s: float) -> int:
+    def expire(self, *, now_s: float, wall_ms: int, after_s: float) -> int:
         """Forget producers that were silent for ``after_s``; they start anew as unknown ones.
 
-        To be called now and then: that a producer wrote is noticed at the next call.
+        To be called now and then, and when this begins to lead: that a producer wrote is noticed at the next
+        call.
         """
         unseen = self._active | (self._entries.keys() - self._last_seen_s.keys())
         self._last_seen_s.update(dict.fromkeys(unseen, now_s))
@@ -205,7 +221,11 @@ class ProducerStates:
         self._forget(silent)
         early = self._early(now_s)
         self._forget(early)
-        return len(silent) + len(early)
+        young = self._young(now_s, wall_ms)
+        self._young_max = len(young)
+        copied = self._copied_beyond_room(young)
+        self._forget(copied)
+        return len(silent) + len(early) + len(copied)
 
     @property
     def are_many(self) -> bool:
@@ -221,15 +241,34 @@ class ProducerStates:
         done.sort(key=self._last_offset)
         return done[: len(self._entries) - PRODUCERS_MAX // 2]
 
+    def _young(self, now_s: float, wall_ms: int) -> set[ProducerId]:
+        """Those who may repeat a batch, as far as is known here."""
+        seen_s, written_ms = now_s - PRODUCER_REMEMBERED_MS_MIN / 1000, wall_ms - PRODUCER_REMEMBERED_MS_MIN
+        return {
+            producer_id
+            for producer_id, entry in self._entries.items()
+            if self._last_seen_s[producer_id] >= seen_s
+            and (producer_id in self._witnessed or entry.batches[-1].max_timestamp >= written_ms)
+        }
+
+    def _copied_beyond_room(self, young: set[ProducerId]) -> list[ProducerId]:
+        """If the times in their batches lie, those who may repeat one are among the newest all the same."""
+        if len(self._entries) <= PRODUCERS_MAX:
+            return []
+        copied = sorted(self._entries.keys() - young, key=self._last_offset)
+        return copied[:-PRODUCERS_MAX]
+
     def _forget(self, producer_ids: list[ProducerId]) -> None:
         for producer_id in producer_ids:
             del self._last_seen_s[producer_id]
+            self._witnessed.discard(producer_id)
             self._entries.pop(producer_id, None)
 
     def _keep_newest(self) -> None:
         for producer_id in sorted(self._entries, key=self._last_offset)[:-PRODUCERS_MAX]:
             del self._entries[producer_id]
             self._active.discard(producer_id)
+            self._witnessed.discard(producer_id)
             self._last_seen_s.pop(producer_id, None)
 
     def _last_offset(self, producer_id: ProducerId) -> Offset:
@@ -252,8 +291,10 @@ class ProducerStates:
             yield [producer_id, entry.epoch, [list(batch) for batch in entry.batches]]
 
     def take(self, rows: Iterable[list[Any]]) -> None:
+        """To be called of what knows nobody of them yet."""
         for producer_id, epoch, batches in rows:
             self._entries[producer_id] = ProducerEntry(epoch, tuple(RememberedBatch(*b) for b in batches))
+        self._young_max = len(self._entries)
 
     def validate(self) -> None:
         for entry in self._entries.values():
@@ -264,8 +305,8 @@ class ProducerStates:
 
 def _crowded(producer_id: ProducerId) -> Overloaded:
     return Overloaded(
-        f"producer {producer_id} is new here, and {PRODUCERS_MAX} are known, as many as there may be in a "
-        f"partition: they are forgotten when they were silent for long. Programs should keep their producer",
+        f"producer {producer_id} is new here, and {PRODUCERS_MAX} wrote to the partition lately, as many as "
+        f"there may be: there is room when some were silent for long. Programs should keep their producer",
         producer_id=producer_id,
         producers_max=PRODUCERS_MAX,
     )

@@ -8,11 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from quorate.chaos.models.log import log_checkers as check
+from quorate.chaos.models.log.copied_producers_story import (
+    many_who_fill_in_old_data_are_remembered_by_their_leader,
+    the_newest_that_were_copied_are_remembered,
+)
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.sim.patch import Patch
 from quorate.core.disk import Bytes
-from quorate.core.ids import Offset
+from quorate.core.ids import Offset, ProducerId
 from quorate.core.records import BatchFault, BatchHeader, FaultKind, ScanResult, parse_header
 from quorate.errors import QuorateError
 from quorate.storage import (
@@ -31,6 +35,7 @@ from quorate.storage.append_group import AppendGroup
 from quorate.storage.group_commit import GroupCommit
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
+from quorate.storage.producer_state import ProducerStates
 from quorate.storage.recent_batches import RecentTail
 from quorate.storage.recovery import LogScanner
 from quorate.storage.retention_time import RetentionTime
@@ -40,7 +45,7 @@ from quorate.storage.sync_state import SyncState
 __all__ = ["MUTATIONS"]
 
 
-def _story(checker: Callable[[], Awaitable[None]]) -> StoryHunt:
+def _story(checker: Callable[[], Awaitable[None] | None]) -> StoryHunt:
     return StoryHunt("lives of a log", checker)
 
 
@@ -185,6 +190,22 @@ def only_two_batches_of_a_producer_are_remembered(patch: Patch) -> None:
 def producers_make_room_while_they_may_repeat(patch: Patch) -> None:
     """What one of them sends again is written again."""
     patch.setattr(producer_state, "PRODUCER_REMEMBERED_MS_MIN", 0)
+
+
+@mutation(50, hunt=_story(many_who_fill_in_old_data_are_remembered_by_their_leader))
+def leader_believes_the_times_of_producers_that_it_saw(patch: Patch) -> None:
+    """Records that are filled in are of long ago, and may be sent again all the same."""
+    patch.setattr(ProducerStates, "apply_appended", ProducerStates.apply)
+
+
+@mutation(50, hunt=_story(the_newest_that_were_copied_are_remembered))
+def producers_that_were_copied_make_room_by_their_times(patch: Patch) -> None:
+    """However new in the log their batches are."""
+
+    def beyond_room(self: ProducerStates, young: set[ProducerId]) -> list[ProducerId]:
+        return list(self._entries.keys() - young) if len(self._entries) > producer_state.PRODUCERS_MAX else []
+
+    patch.setattr(ProducerStates, "_copied_beyond_room", beyond_room)
 
 
 @mutation(49, hunt=_story(check.check_snapshot_that_was_due_before_a_truncation))

@@ -28,6 +28,7 @@ from quorate.chaos.models.log.log_flips import (
 )
 from quorate.chaos.models.log.log_harness import (
     EVERYTHING,
+    NOW_MS,
     LogHarness,
     ProcessEnded,
     batch,
@@ -465,9 +466,9 @@ async def check_many_producers_are_remembered_while_they_may_repeat() -> None:
         states.apply(parse_header(batch(b"v", producer=(number, 0, 0))), Offset(number))
     day_s, tries_s = 86_400.0, DELIVERY_TIMEOUT_MS_MAX / 1000
     for now_s in (0.0, tries_s / 2, tries_s):
-        states.expire(now_s=now_s, after_s=day_s)
+        states.expire(now_s=now_s, wall_ms=NOW_MS, after_s=day_s)
     assert states.check(first) is not None, "a batch that is sent again would be written again"
-    states.expire(now_s=3 * tries_s, after_s=day_s)
+    states.expire(now_s=3 * tries_s, wall_ms=NOW_MS, after_s=day_s)
     assert len(states) == PRODUCERS_MAX // 2, "those that are silent for so long have to make room"
 
 
