@@ -42,6 +42,13 @@ def test_empty_cache_knows_no_epoch() -> None:
     assert end_of(epochs, 0) is None
 
 
+def test_the_earliest_epoch_is_that_of_what_is_left() -> None:
+    epochs = cache((2, 0), (5, 10))
+    assert (cache().earliest, epochs.earliest) == (NO_LEADER_EPOCH, 2)
+    epochs.truncate_from_start(Offset(12))
+    assert epochs.earliest == 5
+
+
 def test_epoch_in_force_is_the_last_one_that_started() -> None:
     epochs = cache((2, 0), (5, 10), (6, 30))
     at = [epochs.epoch_at(Offset(offset)) for offset in (0, 9, 10, 29, 30, 10**12)]

@@ -66,6 +66,11 @@ class LeaderEpochCache:
     def entries(self) -> list[EpochStart]:
         return [EpochStart(*pair) for pair in zip(self._epochs, self._starts, strict=True)]
 
+    @property
+    def earliest(self) -> LeaderEpoch:
+        """Of earlier ones nothing is left: neither where they began nor which there were."""
+        return self._epochs[0] if self._epochs else NO_LEADER_EPOCH
+
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
         """Batches from ``start_offset`` on carry ``epoch``. True if that was news.
 

@@ -225,6 +225,11 @@ class PartitionLog:
     def latest_leader_epoch(self) -> LeaderEpoch:
         return self._state.epochs.latest
 
+    @property
+    def earliest_leader_epoch(self) -> LeaderEpoch:
+        """Of the first batch that is left; all of an earlier one is deleted. -1 for an empty log."""
+        return self._state.epochs.earliest
+
     def reject_epochs_beyond(self, newest: LeaderEpoch) -> None:
         """``newest``: that there has been. A batch of a later one is damaged, and the log quarantined.
 

@@ -207,6 +207,25 @@ def test_rule_12_begins_anew_at_the_leaders_start_when_its_end_lies_before_it() 
     follower_stories.a_follower_before_the_leaders_start_begins_anew()
 
 
+def test_rule_12_begins_anew_where_all_that_the_logs_may_share_is_deleted_at_the_leader() -> None:
+    follower_stories.what_no_leader_vouches_for_is_dropped()
+
+
+def test_rule_12_a_log_that_begins_where_the_leaders_does_is_cut_there() -> None:
+    """Once: what it has left is nothing, and the leader is content with that."""
+
+    async def script(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1), (2, 1), high_watermark=2)
+        await partition.log.advance_log_start(Offset(2))
+        leader = harness.follow_leader(2, 2)
+        await leader.position()
+        leader.send(update(2, diverging=(1, 2), log_start_offset=2))
+        assert (await leader.position()).fetch_offset == 2
+        assert (partition.log.log_start_offset, partition.log.log_end_offset) == (2, 2)
+
+    with_follower(script)
+
+
 def test_rule_12_out_of_range_for_any_other_reason_drops_nothing() -> None:
     async def script(harness: FollowerHarness) -> None:
         partition = await harness.open_with((0, 1), (1, 1))

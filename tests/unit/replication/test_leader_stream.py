@@ -52,7 +52,7 @@ PARTITION_BYTES: Final = 1_000
 
 
 def position(
-    offset: int, last_epoch: int = -1, *, number: int = 0, leader_epoch: int = 1
+    offset: int, last_epoch: int = -1, *, number: int = 0, leader_epoch: int = 1, log_start: int = 0
 ) -> FollowerPosition:
     return FollowerPosition(
         topic_id=TOPIC_ID,
@@ -60,6 +60,7 @@ def position(
         leader_epoch=leader_epoch,
         fetch_offset=offset,
         last_fetched_epoch=last_epoch,
+        log_start_offset=log_start,
     )
 
 
@@ -340,6 +341,35 @@ def test_rule_3_only_who_is_in_the_same_epoch_is_served(asked: FollowerPosition,
         update = await harness.only_update()
         assert (update.error.code, update.leader_epoch) == (code, asked.leader_epoch)
         assert not update.batches
+
+    with_leader(script)
+
+
+@pytest.mark.parametrize("end", [2, 3])
+def test_rule_8_what_ends_in_an_epoch_that_the_leader_has_deleted_counts_for_nothing(end: int) -> None:
+    async def script(harness: LeaderHarness) -> None:
+        partition = await harness.lead()
+        for _ in range(3):
+            harness.append(b"a")
+        await partition.log.advance_log_start(Offset(2))
+        harness.name(position(end, 0))
+        update = await harness.only_update()
+        assert (update.diverging.epoch, update.diverging.end_offset) == (0, 2)
+        assert (update.log_start_offset, partition.high_watermark) == (2, 2)
+
+    with_leader(script)
+
+
+def test_rule_8_who_has_no_records_goes_on_where_the_leader_begins() -> None:
+    async def script(harness: LeaderHarness) -> None:
+        partition = await harness.lead()
+        for _ in range(3):
+            harness.append(b"a")
+        await partition.log.advance_log_start(Offset(2))
+        harness.name(position(2, 0, log_start=2))
+        update = await harness.only_update()
+        assert not update.HasField("diverging")
+        assert update.batches
 
     with_leader(script)
 

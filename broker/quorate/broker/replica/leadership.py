@@ -447,7 +447,7 @@ class Leadership:
         log_end_offset = self._log.log_end_offset
         # Nearly always its last batch is of this epoch, and then there is nothing to look up.
         if last_epoch != self.epoch or not self._log.log_start_offset <= fetch_offset <= log_end_offset:
-            divergence = find_divergence(self._log, fetch_offset, last_epoch)
+            divergence = find_divergence(self._log, log_start_offset, fetch_offset, last_epoch)
             if divergence is not None:
                 return divergence
         now = self._clock.monotonic()

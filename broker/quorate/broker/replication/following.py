@@ -254,8 +254,10 @@ def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
                 high_watermark=partition.high_watermark,
             )
         )
-    if offset < log.log_start_offset:
-        return ResetTo(Offset(update.log_start_offset))
+    leader_start = Offset(update.log_start_offset)
+    if offset < log.log_start_offset or answer.end_offset <= leader_start > log.log_start_offset:
+        # All that the logs may share is deleted at the leader: nothing vouches for what is left (rule 12).
+        return ResetTo(leader_start)
     # An epoch without a batch may stand at the end: cutting takes it away, although no record goes.
     is_empty_epoch_last = log.latest_leader_epoch != log.leader_epoch_at(Offset(log.log_end_offset - 1))
     if offset == log.log_end_offset and not is_empty_epoch_last:

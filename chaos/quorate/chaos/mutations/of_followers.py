@@ -11,11 +11,13 @@ from quorate.broker.replication.following import NAME_POSITION, NamePosition, Ne
 from quorate.broker.replication.leader_fetcher import LeaderFetcher
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.follower import follower_stories
+from quorate.chaos.mutations import unvouched_log_story
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.damaged_log_story import a_damaged_log_is_kept_while_it_may_be_elected
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
+from quorate.chaos.mutations.unvouched_log_story import LOOKS_OFTEN
 from quorate.chaos.sim.patch import Patch
 from quorate.core.config import Durability
 from quorate.core.ids import BrokerId, LeaderEpoch, Offset, PartitionId, ReplicaKey, TopicId
@@ -100,6 +102,18 @@ def follower_refuses_what_an_operator_has_decided(patch: Patch) -> None:
 def follower_never_begins_anew(patch: Patch) -> None:
     """One that ends before the leader's log begins asks for ever."""
     patch.setattr(following, "_refused", lambda _, update: TryAgain(error_from_detail(update.error)))
+
+
+@mutation(12, 8, hunt=cluster_story(unvouched_log_story.a_longer_log_is_dropped, settings=LOOKS_OFTEN))
+def follower_keeps_what_its_leader_has_deleted(patch: Patch) -> None:
+    """Its log is cut where the leader's begins, and nobody vouches for what is left."""
+    original = following._diverged
+
+    def diverged(partition: Partition, update: ReplicaUpdate) -> Next:
+        update.log_start_offset = min(update.log_start_offset, partition.log.log_start_offset)
+        return original(partition, update)
+
+    patch.setattr(following, "_diverged", diverged)
 
 
 # -- acknowledging

@@ -21,15 +21,17 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replicas import Replicas
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.replica_set import leader_stories
-from quorate.chaos.mutations import of_elections, of_replicas
+from quorate.chaos.mutations import of_elections, of_replicas, unvouched_log_story
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
+from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.promise_hunts import PromiseHunt
+from quorate.chaos.mutations.unvouched_log_story import LOOKS_OFTEN
 from quorate.chaos.sim.patch import Patch
 from quorate.core.config import Durability
-from quorate.core.ids import BrokerEpoch, BrokerId, Offset
-from quorate.storage import LogRead
+from quorate.core.ids import NO_LEADER_EPOCH, BrokerEpoch, BrokerId, Offset
+from quorate.storage import LogRead, PartitionLog
 
 __all__ = ["MUTATIONS"]
 
@@ -175,6 +177,18 @@ def fetches_of_an_earlier_process_count(patch: Patch) -> None:
         return original(self, broker_id, broker_epoch, *rest)
 
     patch.setattr(Leadership, "follower_at", follower_at)
+
+
+@mutation(
+    8,
+    18,
+    hunt=cluster_story(
+        unvouched_log_story.a_log_that_ends_at_the_leaders_start_is_dropped, settings=LOOKS_OFTEN
+    ),
+)
+def leader_vouches_for_what_it_has_deleted(patch: Patch) -> None:
+    """It has nothing left of the follower's epoch, and takes a log that ends at its start for a prefix."""
+    patch.setattr(PartitionLog, "earliest_leader_epoch", NO_LEADER_EPOCH)
 
 
 # -- the ISR

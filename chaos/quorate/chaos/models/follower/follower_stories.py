@@ -13,6 +13,7 @@ __all__ = [
     "a_follower_before_the_leaders_start_begins_anew",
     "a_position_that_waited_is_not_named_before_the_sync",
     "an_answer_of_an_older_epoch_is_dropped",
+    "what_no_leader_vouches_for_is_dropped",
 ]
 
 
@@ -84,6 +85,24 @@ def a_follower_before_the_leaders_start_begins_anew() -> None:
         assert (partition.high_watermark, partition.log.log_start_offset) == (70, 70)
         leader.send(update(2, leader_batch(70, 1, b"next"), high_watermark=71))
         assert (await leader.position()).fetch_offset == 71
+
+    with_follower(story)
+
+
+def what_no_leader_vouches_for_is_dropped() -> None:
+    """Rules 8 and 12: all that the logs may share is deleted at the leader: where they part nobody knows."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1), (2, 1), (3, 1), high_watermark=1)
+        leader = harness.follow_leader(2, 2)
+        await leader.position()
+        leader.send(update(2, diverging=(1, 3), high_watermark=5, log_start_offset=3))
+        position = await leader.position()
+        named = (position.fetch_offset, position.last_fetched_epoch, position.log_start_offset)
+        assert named == (3, -1, 3), "what was never committed is kept, and would be shown as committed"
+        leader.send(update(2, leader_batch(3, 2, b"next"), high_watermark=4, log_start_offset=3))
+        assert (await leader.position()).fetch_offset == 4
+        assert (partition.log.log_start_offset, partition.high_watermark) == (3, 4)
 
     with_follower(story)
 

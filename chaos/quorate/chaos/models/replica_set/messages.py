@@ -32,6 +32,7 @@ class Update(NamedTuple):
     answer: Divergence | list[Entry]
     high_watermark: Offset
     log_start: Offset
+    leader_log: PlainLog
 
 
 class Reset(NamedTuple):

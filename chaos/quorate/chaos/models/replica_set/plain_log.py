@@ -48,8 +48,12 @@ class PlainLog:
         return LeaderEpoch(self.epochs[-1][0] if self.epochs else -1)
 
     @property
+    def earliest_leader_epoch(self) -> LeaderEpoch:
+        return LeaderEpoch(self.epochs[0][0] if self.epochs else -1)
+
+    @property
     def last_fetched_epoch(self) -> int:
-        return self.entries[-1].leader_epoch if self.entries else -1
+        return self.entries[-1].leader_epoch if self.log_start_offset < self.log_end_offset else -1
 
     def reject_epochs_beyond(self, newest: LeaderEpoch) -> None:
         """Nothing rots here."""
@@ -84,11 +88,18 @@ class PlainLog:
         if not self.epochs or self.epochs[-1][0] < leader_epoch:
             self.epochs.append((leader_epoch, offset))
 
-    def reset_to(self, leader: PlainLog) -> None:
+    def advance_log_start(self, offset: Offset) -> None:
+        """What is gone is known to nobody: neither which epochs there were, nor where they ended."""
+        self.log_start_offset = offset
+        in_force = [epoch for epoch, start in self.epochs if start <= offset][-1:]
+        later = [each for each in self.epochs if each[1] > offset]
+        self.epochs = [(epoch, offset) for epoch in in_force] + later
+
+    def reset_to(self, log_start_offset: Offset, leader: PlainLog) -> None:
         """Begin where the leader begins. What lies before that is kept, to count offsets by."""
-        self.log_start_offset = leader.log_start_offset
-        self.entries = leader.entries[: self.log_start_offset]
-        self.epochs = [each for each in leader.epochs if each[1] < self.log_start_offset]
+        self.log_start_offset = log_start_offset
+        self.entries = leader.entries[:log_start_offset]
+        self.epochs = []
 
     def truncate_to(self, offset: int) -> None:
         del self.entries[offset:]

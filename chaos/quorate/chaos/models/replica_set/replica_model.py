@@ -5,6 +5,7 @@ network between them loses, delays, repeats and reorders; brokers stop, lose the
 with old metadata. After every step:
 
 - whoever the controller could elect holds every committed record, at its offset (rule 1);
+- what a follower shows is committed (rule 18);
 - a high watermark never moves back, nor beyond what the members of the ISR hold, nor while there are too
   few of them (rules 13 and 14);
 - no follower is told to cut off what it knows to be committed (rule 11);
@@ -175,6 +176,9 @@ class ReplicaModel:
                 brokers=image.brokers,
             )
         )
+        if broker.partition.leadership is not None:
+            # The next image may end it within the same step.
+            self._note_committed(broker.log, broker.partition.leadership.high_watermark)
 
     def _running(self) -> list[_Broker]:
         return [each for each in self.brokers.values() if each.partition is not None]
@@ -285,9 +289,11 @@ class ReplicaModel:
             self.counts[f"fetch: {error.code}"] += 1
             return
         batches = leader.log.entries[fetch.offset : fetch.offset + self.rng.choice((1, 2, 50))]
-        self.network.append(
-            Update(fetch, divergence or batches, leadership.high_watermark, leadership.wanted_log_start)
-        )
+        self._note_committed(leader.log, leadership.high_watermark)
+        # Who has parted has to know what is gone; all others learn what may go.
+        log_start = leadership.wanted_log_start if divergence is None else leader.log.log_start_offset
+        answer = batches if divergence is None else divergence
+        self.network.append(Update(fetch, answer, leadership.high_watermark, log_start, leader.log))
 
     def _is_awaited(self, fetch: Fetch) -> bool:
         """Its answer still belongs to what the follower is doing (rule 10)."""
@@ -304,7 +310,7 @@ class ReplicaModel:
     def _reset(self, reset: Reset) -> None:
         broker = self.brokers[reset.fetch.follower]
         if self._is_awaited(reset.fetch) and reset.leader_log.log_start_offset > broker.log.log_end_offset:
-            broker.log.reset_to(reset.leader_log)
+            broker.log.reset_to(reset.leader_log.log_start_offset, reset.leader_log)
             self.counts["reset"] += 1
 
     def _receive(self, update: Update) -> None:
@@ -319,15 +325,21 @@ class ReplicaModel:
                 update.answer.end_offset if own_end is None else min(own_end[1], update.answer.end_offset)
             )
             assert offset >= partition.high_watermark, "cuts off what it knows to be committed (rule 11)"
-            log.truncate_to(offset)
+            if update.answer.end_offset <= update.log_start > log.log_start_offset:
+                log.reset_to(update.log_start, update.leader_log)
+                self.counts["dropped, for nobody vouches"] += 1
+            else:
+                log.truncate_to(offset)
+                self.counts["truncated"] += 1
             partition.begin_waiting_leadership()
-            self.counts["truncated"] += 1
         else:
             log.append_as_follower(update.answer)
             partition.advance_high_watermark_from_leader(update.high_watermark)
+            # Deleting takes a while: it shows this meanwhile.
+            self._check_what_is_shown(broker)
             partition.note_leader_log_start(update.log_start)
             if partition.log_start_due is not None:
-                log.log_start_offset = partition.log_start_due
+                log.advance_log_start(partition.log_start_due)
                 self.counts["log start adopted"] += 1
             self.counts["replicated"] += len(update.answer)
 
@@ -341,7 +353,7 @@ class ReplicaModel:
         log.expired = Offset(self.rng.randint(log.log_start_offset, log.log_end_offset))
         leadership.want_log_start()
         if leadership.deletable_below > log.log_start_offset:
-            log.log_start_offset = leadership.deletable_below
+            log.advance_log_start(leadership.deletable_below)
             self.counts["deleted"] += 1
 
     # -- the ISR
@@ -508,6 +520,13 @@ class ReplicaModel:
         for leadership, produced in self.waiting:
             assert produced.outcomes or not leadership.is_ended, "a producer waits for ever"
         self.waiting = [each for each in self.waiting if not each[1].outcomes]
+
+    def _check_what_is_shown(self, broker: _Broker) -> None:
+        """Rule 18: what a replica may serve is committed, and nothing else."""
+        assert broker.partition is not None
+        for offset in range(broker.log.log_start_offset, broker.partition.high_watermark):
+            value = broker.log.entries[offset].value
+            assert self.committed.get(offset) == value, f"offset {offset} was never committed"
 
     def _check_latest(self, broker: _Broker, leadership: Leadership) -> None:
         if self.image.leader != broker.broker_id or self.image.leader_epoch != leadership.epoch:
