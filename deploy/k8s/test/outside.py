@@ -157,11 +157,11 @@ async def _balancer(kubernetes: Kubernetes, name: str) -> str:
 
 async def _write_and_read(errands: Errands, outside: Outside, way: WayIn, hosts: str) -> str:
     addresses = {int(name.rpartition("-")[2]): way.address_of(name) for name in way.services}
-    first = next(iter(addresses.values()))
-    listed = json.loads(await outside.quorate(first, hosts, "broker", "list", "--output", "json"))
-    told = {each["id"]: each["address"] for each in listed["brokers"]}
-    if told != addresses:
-        raise CannotTest(f"outside, brokers are told of at {told}, not {addresses}")
+    first, *_ = addresses.values()
+    for address in addresses.values():
+        told = await _brokers_told_at(outside, address, hosts)
+        if told != addresses:
+            raise CannotTest(f"outside, brokers are told of at {told}, not {addresses}")
     assignment = ",".join(_replicas(sorted(addresses), number) for number in range(_PARTITIONS))
     await outside.quorate(first, hosts, "topic", "create", _TOPIC, "--assignment", assignment)
     records = [f"record {number}" for number in range(_RECORDS)]
@@ -181,6 +181,20 @@ async def _write_and_read(errands: Errands, outside: Outside, way: WayIn, hosts:
         f"{len(records)} records written from outside to {_PARTITIONS} partitions of {len(addresses)} "
         "leaders by their own addresses, and read outside and inside"
     )
+
+
+async def _brokers_told_at(outside: Outside, address: str, hosts: str) -> dict[int, str]:
+    """A balancer leads to its pod once every machine knows of the two, which nobody can be asked about."""
+    deadline = time.monotonic() + _ADDRESS_TIMEOUT_S
+    while True:
+        try:
+            answer = await outside.quorate(address, hosts, "broker", "list", "--output", "json")
+        except CannotTest:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return {each["id"]: each["address"] for each in json.loads(answer)["brokers"]}
+        await asyncio.sleep(_POLL_S)
 
 
 def _replicas(brokers: Sequence[int], partition: int) -> str:

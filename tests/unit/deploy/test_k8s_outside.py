@@ -71,12 +71,13 @@ class Cluster(Kubernetes):
 class Clients:
     """What is written outside is read everywhere, but for ``lost``; in the pod it is errands, too."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, lost: int = 0) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, lost: int = 0, unanswered: int = 0) -> None:
         self.records: list[str] = []
         self.told = dict(ADDRESSES)
         self.hosts = ""
         self.written: list[str] = []
         self._lost = lost
+        self._unanswered = unanswered
         monkeypatch.setattr(outside, "run", self.run)
 
     async def run(self, *command: str, text: str = "", **_: Any) -> str:
@@ -91,6 +92,9 @@ class Clients:
     async def quorate(self, *arguments: str, text: str = "") -> str:
         match arguments:
             case ("broker", "list", "--output", "json"):
+                if self._unanswered:
+                    self._unanswered -= 1
+                    raise CannotTest("cannot connect")
                 listed = [{"id": int(name[-1]), "address": address} for name, address in self.told.items()]
                 return json.dumps({"brokers": listed})
             case ("topic", "create", _, "--assignment", assignment):
@@ -159,6 +163,14 @@ async def test_service_to_which_nobody_gives_an_address_is_told(monkeypatch: pyt
         await tried(Cluster(*BALANCERS[:2]), Clients(monkeypatch))
     with pytest.raises(CannotTest, match="3 services take so many"):
         await tried(Cluster(), Clients(monkeypatch), *BALANCERS[:2])
+
+
+async def test_address_that_leads_nowhere_yet_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outside, "_POLL_S", 0.0)
+    assert "300 records" in await tried(Cluster(*BALANCERS), Clients(monkeypatch, unanswered=3))
+    monkeypatch.setattr(outside, "_ADDRESS_TIMEOUT_S", 0.0)
+    with pytest.raises(CannotTest, match="cannot connect"):
+        await tried(Cluster(*BALANCERS), Clients(monkeypatch, unanswered=1_000_000))
 
 
 async def test_other_addresses_and_lost_records_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
