@@ -259,8 +259,6 @@ class PartitionLog:
         self._writer.become_leader(leader_epoch)
         # Those that it has copied meanwhile do not keep others out until the next look.
         self.expire_producers()
-        # Those that it has copied meanwhile do not keep others out until the next look.
-        self.expire_producers()
 
     def append_as_leader(self, batch: Bytes, *, leader_epoch: LeaderEpoch) -> Appended:
         """Append one batch from a client; it gets its offsets and the epoch."""
@@ -384,7 +382,6 @@ class PartitionLog:
             log.warning("many_producers", path=self.directory, producers=len(producers))
         return producers.expire(
             now_s=self._state.context.clock.monotonic(),
-            wall_ms=self._state.context.clock.wall_ms(),
             wall_ms=self._state.context.clock.wall_ms(),
             after_s=self._state.config.producer_id_expiration_ms / 1000,
         )
