@@ -406,6 +406,34 @@ async def test_follower_serves_who_asks_for_it_and_what_it_knows_to_be_committed
     assert reader.read(Offset(3), bytes_max=EVERYTHING).batches == b""
 
 
+async def test_follower_shows_nothing_that_may_be_given_up_before_it_agrees_with_its_leader() -> None:
+    """Rules 11 and 18: the leader was forced, and may lack what was committed here."""
+    replica = await stored_replica()
+    leadership = replica.lead(isr=(1, 2))
+    leadership.append(batch(), acks_all=True)
+    replica.follow(2, 1)
+    replica.apply(replica.state(leader=2, leader_epoch=1, unclean=(1,)))
+    with pytest.raises(NotLeaderOrFollower) as refused:
+        replica.partition.require_reader(1, allow_follower=True)
+    assert refused.value.facts["leader"] == 2
+    # Its log is a prefix of the leader's, or the leader would have said so.
+    replica.partition.advance_high_watermark_from_leader(Offset(1))
+    assert replica.partition.require_reader(1, allow_follower=True).high_watermark == 1
+    # The next leader may not be asked: it need not have followed the one that was forced.
+    replica.apply(replica.state(leader=3, leader_epoch=2, unclean=(1,)))
+    with pytest.raises(NotLeaderOrFollower):
+        replica.partition.require_reader(2, allow_follower=True)
+
+
+async def test_follower_that_has_records_of_an_unclean_epoch_shows_what_is_committed() -> None:
+    replica = await stored_replica()
+    leadership = replica.lead(isr=(1, 2), leader_epoch=1)
+    leadership.append(batch(), acks_all=True)
+    replica.follow(2, 1)
+    replica.apply(replica.state(leader=2, leader_epoch=2, unclean=(1,)))
+    assert replica.partition.require_reader(2, allow_follower=True).high_watermark == 1
+
+
 async def test_waiting_fetch_wakes_when_enough_bytes_are_committed() -> None:
     replica = await stored_replica()
     leadership = replica.lead(isr=(1, 2))

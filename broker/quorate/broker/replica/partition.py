@@ -26,6 +26,7 @@ from quorate.broker.replica.high_watermark import HighWatermark
 from quorate.broker.replica.leadership import Leadership, LeadershipHooks
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.broker.replica.reader import FollowerReader, Reader
+from quorate.broker.replica.unclean_epochs import crosses_unclean_epoch
 from quorate.core.clock import Clock
 from quorate.core.ids import (
     NO_LEADER_EPOCH,
@@ -59,6 +60,7 @@ class Partition:
         "_is_stopped",
         "_is_waiting_to_lead",
         "_leader_log_start",
+        "_may_show_what_was_given_up",
         "_on_failure",
         "_on_isr_wish",
         "_reader",
@@ -102,6 +104,8 @@ class Partition:
         #: where the leader wants the log to begin, as it said last
         self._leader_log_start = Offset(0)
         self._is_waiting_to_lead = False
+        #: until a leader that may lack some of it has found this log to be a prefix of its own
+        self._may_show_what_was_given_up = False
         self._is_stopped = False
         #: why the replica is of no use, beside damage, of which the log itself tells
         self._failure: QuorateError | None = None
@@ -175,6 +179,12 @@ class Partition:
         self._end_leadership(f"leader epoch {state.image.leader_epoch} has begun")
         if not self.log.is_being_cut:
             self._high_watermark.clamp()
+        self._may_show_what_was_given_up = crosses_unclean_epoch(
+            self.log,
+            high_watermark=self._high_watermark.offset,
+            leader_epoch=state.image.leader_epoch,
+            unclean_leader_epochs=state.image.unclean_leader_epochs,
+        )
         self._is_waiting_to_lead = state.image.leader == self._broker_id
         self._begin_leadership()
         if self._failure is not None and self._counts_for_another_leader(state.image):
@@ -257,6 +267,9 @@ class Partition:
         self._check_epoch(current_leader_epoch)
         if self.failure is not None or self._is_stopped or self.leader in (NO_LEADER, self._broker_id):
             raise self._not_leading()
+        if self._may_show_what_was_given_up:
+            # In an epoch that whoever asks may know: from its leader it hears other things (rule 11).
+            raise self._not_leading()
         return self._reader
 
     def _check_epoch(self, current_leader_epoch: int | None) -> None:
@@ -284,6 +297,7 @@ class Partition:
     def advance_high_watermark_from_leader(self, leader_high_watermark: Offset) -> None:
         """No further than this log reaches, and never back."""
         assert self.leadership is None, "only the leader moves the high watermark (rule 13)"
+        self._may_show_what_was_given_up = False
         if leader_high_watermark <= self._high_watermark.offset:
             return
         log_end_offset = self.log.log_end_offset

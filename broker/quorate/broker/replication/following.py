@@ -24,8 +24,9 @@ from quorate.broker.replica.compacted_copies import has_to_begin_anew
 from quorate.broker.replica.log_trouble import is_log_trouble
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replica.partition_state import PartitionState
+from quorate.broker.replica.unclean_epochs import crosses_unclean_epoch
 from quorate.broker.replication.compaction_messages import compacted_from, compacted_to
-from quorate.broker.replication.truncation import crosses_unclean_epoch, truncation_offset
+from quorate.broker.replication.truncation import truncation_offset
 from quorate.core.config import Durability
 from quorate.core.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from quorate.errors import (

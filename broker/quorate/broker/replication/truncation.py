@@ -18,13 +18,11 @@ copy (rule 11).
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from quorate.core.ids import LeaderEpoch, Offset
+from quorate.core.ids import Offset
 from quorate.storage import PartitionLog
 from quorate.storage.leader_epochs import EpochEnd
 
-__all__ = ["crosses_unclean_epoch", "truncation_offset"]
+__all__ = ["truncation_offset"]
 
 
 def truncation_offset(partition_log: PartitionLog, diverging: EpochEnd) -> Offset:
@@ -32,19 +30,3 @@ def truncation_offset(partition_log: PartitionLog, diverging: EpochEnd) -> Offse
     own = partition_log.end_of_epoch(diverging.epoch)
     own_end = partition_log.log_end_offset if own is None else own.end_offset
     return min(own_end, diverging.end_offset, partition_log.log_end_offset)
-
-
-def crosses_unclean_epoch(
-    partition_log: PartitionLog,
-    *,
-    high_watermark: Offset,
-    leader_epoch: LeaderEpoch,
-    unclean_leader_epochs: Collection[LeaderEpoch],
-) -> bool:
-    """Whether a leader may lack what is below the high watermark (exclusive), by what metadata says.
-
-    Only an unclean election after the last of those records was written can have lost it. One before that
-    explains nothing: the record came later, and was committed under a leader that had it.
-    """
-    committed_in = partition_log.leader_epoch_at(Offset(high_watermark - 1))
-    return any(committed_in < unclean <= leader_epoch for unclean in unclean_leader_epochs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from quorate.broker.replica import partition as replicas
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication import following, leader_fetcher
 from quorate.broker.replication.following import NAME_POSITION, NamePosition, Next, Sync, TruncateTo, TryAgain
@@ -15,6 +16,7 @@ from quorate.chaos.mutations import unvouched_log_story
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.damaged_log_story import a_damaged_log_is_kept_while_it_may_be_elected
+from quorate.chaos.mutations.given_up_records_story import what_was_given_up_is_not_shown
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.mutations.unvouched_log_story import LOOKS_OFTEN
@@ -114,6 +116,12 @@ def follower_keeps_what_its_leader_has_deleted(patch: Patch) -> None:
         return original(partition, update)
 
     patch.setattr(following, "_diverged", diverged)
+
+
+@mutation(18, 11, hunt=cluster_story(what_was_given_up_is_not_shown))
+def follower_shows_what_was_given_up(patch: Patch) -> None:
+    """It was committed once, and the leader was forced: that the leader lacks it, it has not said yet."""
+    patch.setattr(replicas, "crosses_unclean_epoch", lambda *_, **__: False)
 
 
 # -- acknowledging

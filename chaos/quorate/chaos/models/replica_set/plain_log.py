@@ -55,6 +55,9 @@ class PlainLog:
     def last_fetched_epoch(self) -> int:
         return self.entries[-1].leader_epoch if self.log_start_offset < self.log_end_offset else -1
 
+    def leader_epoch_at(self, offset: Offset) -> LeaderEpoch:
+        return LeaderEpoch(max((epoch for epoch, start in self.epochs if start <= offset), default=-1))
+
     def reject_epochs_beyond(self, newest: LeaderEpoch) -> None:
         """Nothing rots here."""
         assert self.latest_leader_epoch <= newest

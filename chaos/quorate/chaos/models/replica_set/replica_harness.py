@@ -127,6 +127,7 @@ class ReplicaHarness:
         min_isr: int | None = None,
         durability: Durability | None = None,
         brokers: Iterable[BrokerImage] = (),
+        unclean: Sequence[int] = (),
     ) -> PartitionState:
         """As it was, but for what is given. The partition epoch grows by itself."""
         before = self._image
@@ -143,6 +144,7 @@ class ReplicaHarness:
             adding_replicas=tuple(map(BrokerId, adding)),
             removing_replicas=tuple(map(BrokerId, removing)),
             recovery=recovery,
+            unclean_leader_epochs=tuple(map(LeaderEpoch, unclean)),
         )
         self._min_isr = self._min_isr if min_isr is None else min_isr
         self._durability = durability or self._durability
