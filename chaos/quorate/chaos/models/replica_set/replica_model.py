@@ -32,6 +32,7 @@ from quorate.broker.replica.partition_state import PartitionState
 from quorate.chaos.models.controller.broker_requests import beat, registration
 from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.chaos.models.replica_set.messages import Answer, Ask, Fetch, Message, Reset, Update
+from quorate.chaos.models.replica_set.model_parties import ModelBroker, Produced
 from quorate.chaos.models.replica_set.plain_log import PlainLog
 from quorate.chaos.models.replica_set.stepped_clock import SteppedClock
 from quorate.controller.alter_partition import alter_partition
@@ -59,32 +60,6 @@ _NAME: Final = TopicPartition(TopicName("t"), PartitionId(0))
 _BROKERS: Final = 4
 
 
-class _Broker:
-    """One broker's machine: the log outlives its processes."""
-
-    def __init__(self, broker_id: BrokerId) -> None:
-        self.broker_id = broker_id
-        self.log = PlainLog()
-        #: of the running process
-        self.broker_epoch = BrokerEpoch(-1)
-        #: None: the process is dead
-        self.partition: Partition | None = None
-        #: metadata is applied up to here (inclusive)
-        self.applied = 0
-        self.high_watermark = 0
-        #: how long it may hold a lease, once it leads no more
-        self.lease_end = 0.0
-
-
-class _Produced:
-    """One record whose producer waits."""
-
-    def __init__(self, offset: Offset, value: bytes) -> None:
-        self.offset = offset
-        self.value = value
-        self.outcomes: list[QuorateError | None] = []
-
-
 class ReplicaModel:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -94,7 +69,7 @@ class ReplicaModel:
         self.cluster.create("t", (1, 2, 3), configs={"min.insync.replicas": "2"})
         self.history: dict[int, MetadataImage] = {}
         self._remember()
-        self.brokers = {BrokerId(each): _Broker(BrokerId(each)) for each in range(1, _BROKERS + 1)}
+        self.brokers = {BrokerId(each): ModelBroker(BrokerId(each)) for each in range(1, _BROKERS + 1)}
         self.network: list[Message] = []
         #: offset -> value, of every record that some leader has committed
         self.committed: dict[int, bytes] = {}
@@ -102,7 +77,7 @@ class ReplicaModel:
         self.acknowledged_end: dict[int, int] = {}
         #: the latest log start that a leader told
         self.log_start_told = 0
-        self.waiting: list[tuple[Leadership, _Produced]] = []
+        self.waiting: list[tuple[Leadership, Produced]] = []
         self._values = 0
         self._actions: list[tuple[Callable[[], None], int]] = [
             (self.produce, 20),
@@ -139,11 +114,11 @@ class ReplicaModel:
     def image(self) -> PartitionImage:
         return self.cluster.partition()
 
-    def _start(self, broker: _Broker) -> None:
+    def _start(self, broker: ModelBroker) -> None:
         self._open(broker)
         self._apply(broker, self.cluster.image.offset)
 
-    def _open(self, broker: _Broker) -> None:
+    def _open(self, broker: ModelBroker) -> None:
         if broker.partition is not None:
             broker.partition.stop()
         broker.high_watermark = 0
@@ -158,7 +133,7 @@ class ReplicaModel:
             on_isr_wish=lambda _: None,
         )
 
-    def _apply(self, broker: _Broker, offset: int) -> None:
+    def _apply(self, broker: ModelBroker, offset: int) -> None:
         assert broker.partition is not None
         broker.applied = offset
         image = self.history[offset]
@@ -180,10 +155,10 @@ class ReplicaModel:
             # The next image may end it within the same step.
             self._note_committed(broker.log, broker.partition.leadership.high_watermark)
 
-    def _running(self) -> list[_Broker]:
+    def _running(self) -> list[ModelBroker]:
         return [each for each in self.brokers.values() if each.partition is not None]
 
-    def _leaders(self) -> list[tuple[_Broker, Leadership]]:
+    def _leaders(self) -> list[tuple[ModelBroker, Leadership]]:
         """Zombies, too."""
         return [
             (each, each.partition.leadership)
@@ -219,9 +194,9 @@ class ReplicaModel:
         self.counts["produced"] += 1
         assert broker.log.entries[appended.base_offset].value == value
         if acks_all:
-            self._wait(broker, leadership, _Produced(appended.base_offset, value))
+            self._wait(broker, leadership, Produced(appended.base_offset, value))
 
-    def _wait(self, broker: _Broker, leadership: Leadership, produced: _Produced) -> None:
+    def _wait(self, broker: ModelBroker, leadership: Leadership, produced: Produced) -> None:
         log = broker.log
 
         def concluded(error: QuorateError | None) -> None:
@@ -237,7 +212,7 @@ class ReplicaModel:
             concluded(None)
         self.waiting.append((leadership, produced))
 
-    def _acknowledged(self, leadership: Leadership, produced: _Produced, log: PlainLog) -> None:
+    def _acknowledged(self, leadership: Leadership, produced: Produced, log: PlainLog) -> None:
         self.counts["acknowledged"] += 1
         assert log.entries[produced.offset].value == produced.value
         # Told in the middle of a step: by its end this may not be the leader any more.
@@ -259,7 +234,7 @@ class ReplicaModel:
             assert position is not None
             self.network.append(position)
 
-    def _position(self, broker: _Broker) -> Fetch | None:
+    def _position(self, broker: ModelBroker) -> Fetch | None:
         partition = broker.partition
         if partition is None or not partition.is_following(partition.leader_epoch):
             return None
@@ -436,7 +411,7 @@ class ReplicaModel:
                 self._apply(broker, self.cluster.image.offset)
                 self._unfence(broker)
 
-    def _unfence(self, broker: _Broker) -> None:
+    def _unfence(self, broker: ModelBroker) -> None:
         request = beat(self.cluster, broker.broker_id, wants_unfence=True)
         self.cluster.commit(
             heartbeat(self.cluster.image, request, state_offset=0, others_offset=None, session_timeout_ms=1)
@@ -452,7 +427,7 @@ class ReplicaModel:
             return  # beyond the fault model: the last complete replica
         self._restart(broker, keeps_all=keeps_all)
 
-    def _restart(self, broker: _Broker, *, keeps_all: bool) -> None:
+    def _restart(self, broker: ModelBroker, *, keeps_all: bool) -> None:
         self.counts["process crash" if keeps_all else "wiped disk"] += 1
         if not keeps_all:
             broker.log = PlainLog()
@@ -521,14 +496,14 @@ class ReplicaModel:
             assert produced.outcomes or not leadership.is_ended, "a producer waits for ever"
         self.waiting = [each for each in self.waiting if not each[1].outcomes]
 
-    def _check_what_is_shown(self, broker: _Broker) -> None:
+    def _check_what_is_shown(self, broker: ModelBroker) -> None:
         """Rule 18: what a replica may serve is committed, and nothing else."""
         assert broker.partition is not None
         for offset in range(broker.log.log_start_offset, broker.partition.high_watermark):
             value = broker.log.entries[offset].value
             assert self.committed.get(offset) == value, f"offset {offset} was never committed"
 
-    def _check_latest(self, broker: _Broker, leadership: Leadership) -> None:
+    def _check_latest(self, broker: ModelBroker, leadership: Leadership) -> None:
         if self.image.leader != broker.broker_id or self.image.leader_epoch != leadership.epoch:
             return  # a zombie; the lease is for that (rule 37)
         try:
