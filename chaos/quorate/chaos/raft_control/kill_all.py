@@ -24,7 +24,8 @@ _CONFIGURATION: Final = {
     "connectionRetryTime": 0.1,
 }
 _TICK_S: Final = 0.005
-_IN_FLIGHT: Final = 100
+#: so many that a voter is at work on its journal whenever it compacts, on a quick machine too
+_IN_FLIGHT: Final = 2_000
 #: seconds under load, once there is a leader, before all are killed
 _LOAD_S_RANGE: Final = (0.2, 1.5)
 _SETTLE_S: Final = 3.0
