@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import sys
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -23,17 +21,14 @@ from quorate.rpc.lean.tls_listener import TlsListener
 from quorate.rpc.lean.transport import LeanTransport
 from tests.unit.rpc_lean.peers import Rude, rude_client, served
 from tests.unit.seams.echo_service import COUNT, ECHO, one
-from tools.certificate import Tls, certified
+from tools.certificate import Tls
 
 AMPLE_S = 30.0
 
 
-@pytest.fixture(scope="module")
-def tls() -> Iterator[Tls]:
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is missing, so there is no certificate")
-    with certified() as made:
-        yield made
+@pytest.fixture
+def tls(certificate: Tls) -> Tls:
+    return certificate
 
 
 @pytest.fixture

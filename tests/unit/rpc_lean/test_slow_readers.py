@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -23,7 +22,7 @@ from quorate.rpc.lean.transport import LeanTransport
 from tests.unit.rpc_lean.fed_server import echo_with, prefixed
 from tests.unit.rpc_lean.peers import data, frames_in, request_headers
 from tests.unit.seams.echo_service import FAIL, text
-from tools.certificate import Tls, certified
+from tools.certificate import Tls
 
 AMPLE_S: Final = 30.0
 MIB: Final = 1 << 20
@@ -46,14 +45,6 @@ LOOPS: Final = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_lo
 
 async def large(_request: StringValue, _call: Call) -> StringValue:
     return text("x" * ANSWER)
-
-
-@pytest.fixture(scope="module")
-def certificate() -> Iterator[Tls]:
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is missing, so there is no certificate")
-    with certified() as made:
-        yield made
 
 
 @pytest.fixture(params=["clear", "encrypted"])
@@ -109,6 +100,16 @@ async def until_stuck(server: LeanServer) -> None:
         await asyncio.sleep(0)
 
 
+@asynccontextmanager
+async def stuck(tls: Tls | None, **options: Any) -> AsyncIterator[tuple[LeanServer, socket.socket]]:
+    """A server with an answer of which its only client has taken a part."""
+    async with serving(tls, **options) as server:
+        client = await asyncio.to_thread(asking, server, tls)
+        with client:
+            await until_stuck(server)
+            yield server, client
+
+
 def keep_open(client: socket.socket) -> None:
     """Alive, and not reading, until the other side has enough of it."""
     try:
@@ -120,7 +121,7 @@ def keep_open(client: socket.socket) -> None:
 
 
 def take_more(client: socket.socket) -> None:
-    """At once than before: it is not the system's patience that is tested."""
+    """More at once than before: it is not the system's patience that is tested."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MIB)
 
 
@@ -141,15 +142,12 @@ def test_who_takes_nothing_is_counted_and_then_cut(
     tls: Tls | None, run: Callable[[Callable[[], Awaitable[None]]], None]
 ) -> None:
     async def scenario() -> None:
-        async with serving(tls, taking_s_max=0.4) as server:
-            client = await asyncio.to_thread(asking, server, tls)
-            await until_stuck(server)
+        async with stuck(tls, taking_s_max=0.4) as (server, client):
             [link] = server.links
             assert 0 < link.untaken_bytes() <= 2 * MIB
             await asyncio.to_thread(keep_open, client)
             assert not server.links
             assert not server._untaken.bytes
-            client.close()
 
     run(scenario)
 
@@ -158,14 +156,11 @@ def test_server_stops_though_a_client_takes_nothing(
     tls: Tls | None, run: Callable[[Callable[[], Awaitable[None]]], None]
 ) -> None:
     async def scenario() -> None:
-        async with serving(tls) as server:
-            client = await asyncio.to_thread(asking, server, tls)
-            await until_stuck(server)
+        async with stuck(tls) as (server, _):
             async with asyncio.timeout(AMPLE_S):
                 await server.stop(0)
             assert not server.links
             assert not server._untaken.bytes
-            client.close()
 
     run(scenario)
 
@@ -174,9 +169,7 @@ def test_who_reads_slowly_gets_all_of_its_answer_though_the_server_stops(
     tls: Tls | None, run: Callable[[Callable[[], Awaitable[None]]], None]
 ) -> None:
     async def scenario() -> None:
-        async with serving(tls) as server:
-            client = await asyncio.to_thread(asking, server, tls)
-            await until_stuck(server)
+        async with stuck(tls) as (server, client):
             stopping = asyncio.ensure_future(server.stop(AMPLE_S))
             await asyncio.sleep(0)
             size, has_ended = await asyncio.to_thread(read_all, client)
