@@ -62,7 +62,8 @@ _ATTEMPT_TIMEOUT_S: Final = 1.0
 _REFRESH_TIMEOUT_S: Final = 5.0
 #: For so long it is asked only after all others.
 _SILENCE_REMEMBERED_S: Final = 10.0
-#: How long brokers may deny a topic before they are believed: a new one is known everywhere soon.
+#: How long brokers may deny a topic or a partition before they are believed: a new one is known everywhere
+#: soon.
 _DENIAL_S: Final = 2.0
 #: Also without any trouble, to learn of new partitions and brokers.
 _AGE_S_MAX: Final = 300.0
@@ -140,6 +141,24 @@ class ClusterView:
                 self._wanted.pop(topic, None)
                 raise self._not_found(topic)
         return found
+
+    async def topic_with(self, tp: TopicPartition, *, timeout_s: float) -> TopicView:
+        """The topic that has it. ``UnknownTopicOrPartition`` once brokers deny it for a while."""
+        deadline = self._clock.monotonic() + timeout_s
+        believed_at = min(deadline, self._clock.monotonic() + _DENIAL_S)
+        topic = await self.topic(tp.topic, timeout_s=timeout_s)
+        while tp.partition >= len(topic.partitions) and self._clock.monotonic() < believed_at:
+            await self.refreshed(believed_at - self._clock.monotonic())
+            topic = await self.topic(tp.topic, timeout_s=deadline - self._clock.monotonic())
+        if not 0 <= tp.partition < len(topic.partitions):
+            if tp.partition >= 0 and self._silence is not None:
+                raise self.unreachable(topic=tp.topic)
+            raise UnknownTopicOrPartition(
+                f"{tp.topic} has no partition {tp.partition}: it has {len(topic.partitions)}",
+                topic=tp.topic,
+                partition=tp.partition,
+            )
+        return topic
 
     def known_topic(self, name: str) -> TopicView | None:
         return self._topics.get(TopicName(name))

@@ -327,6 +327,40 @@ def test_answer_of_a_broker_that_lags_behind_changes_nothing() -> None:
     simulate(scenario)
 
 
+def test_partition_that_was_just_added_is_found_whoever_has_not_heard_of_it() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        newest = FakeCluster(cluster.simulation)
+        newest.add_topic(partitions=2)
+        newest.metadata_offset = cluster.metadata_offset + 1
+        transport = SimTransport(cluster.network, "fresh")
+        await transport.serve("fresh:1", [FakeBroker(2, newest).service()])
+        view = view_of(cluster, ("b1:1", "b3:1", "fresh:1"))
+        added = TopicPartition(TP.topic, PartitionId(1))
+        assert len((await view.topic_with(added, timeout_s=5)).partitions) == 2
+        await view.close()
+
+    simulate(scenario)
+
+
+def test_partition_is_denied_by_those_who_answer_alone_and_not_for_long() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.add_topic()
+        view = view_of(cluster)
+        for number in (1, -1):
+            with pytest.raises(UnknownTopicOrPartition, match=f"^t has no partition {number}: it has 1"):
+                await view.topic_with(TopicPartition(TP.topic, PartitionId(number)), timeout_s=60)
+        clock = cluster.simulation.clock
+        assert clock.monotonic() < 5
+        for broker_id in (1, 2, 3):
+            cluster.network.reject(f"b{broker_id}")
+        with pytest.raises(Unavailable, match="nobody answers"):
+            await view.topic_with(TopicPartition(TP.topic, PartitionId(1)), timeout_s=60)
+        await view.close()
+
+    simulate(scenario)
+
+
 def test_who_asks_all_is_not_misled_by_the_one_that_is_cut_off() -> None:
     """A new client knows of no earlier answer, so any single broker may tell it what was so long ago."""
 

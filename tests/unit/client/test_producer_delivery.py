@@ -250,7 +250,7 @@ def test_what_is_no_record_is_refused_before_anything_is_sent() -> None:
                 await producer.send("t", b"", headers=["h"])  # type: ignore[list-item]  # that is the test
             with pytest.raises(InvalidRecord):
                 await producer.send_many("t", [b"a"], keys=[b"a", b"b"])
-            with pytest.raises(UnknownTopicOrPartition, match=r"has 2 partition\(s\), and no partition 2"):
+            with pytest.raises(UnknownTopicOrPartition, match=r"t has no partition 2: it has 2"):
                 await producer.send("t", b"a", partition=2)
             with pytest.raises(InvalidRequest, match="numbered from 0"):
                 await producer.send("t", b"a", partition=-1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from quorate.client.arguments import check_integer, check_offset, check_topic_argument, shown
@@ -20,6 +21,7 @@ from quorate.client.producer.record_values import HeadersArgument, as_bytes, as_
 from quorate.client.producer.sender import Sender
 from quorate.client.producer.statistics import ProducerStatistics
 from quorate.core.clock import Clock
+from quorate.core.ids import PartitionId, TopicPartition
 from quorate.core.transport import Transport
 from quorate.errors import (
     BufferExhausted,
@@ -27,7 +29,6 @@ from quorate.errors import (
     DeliveryExpired,
     InvalidRequest,
     Unavailable,
-    UnknownTopicOrPartition,
 )
 from quorate.v1 import broker_pb2
 
@@ -72,24 +73,12 @@ class ProducerEngine:
         return threading.get_ident() == self._loop_thread
 
     async def find_topic(self, name: str) -> TopicQueues:
-        """Its partitions, once they are known; raises if that takes too long.
-
-        That is ``max_block_ms``, or ``delivery_timeout_ms``: nobody who asked for the last word on a record
-        within three seconds should wait for its first batch any longer.
-        """
+        """Its partitions, once they are known; raises if that takes too long."""
         check_topic_argument(name)
         self._check_open()
         self._loop_thread = threading.get_ident()
-        wait_ms = min(self.options.max_block_ms, self.options.delivery_timeout_ms)
-        try:
-            await self.cluster.topic(name, timeout_s=wait_ms / 1000)
-        except Unavailable as error:
-            # A lookup's own error leaves open what was done; of the record it is known: nothing.
-            raise DeliveryExpired(
-                f"{name}: not sent within {wait_ms} ms, since its leaders are not known: {error.message}",
-                topic=name,
-                last_code=error.code,
-            ) from error
+        async with self._lookup(name) as timeout_s:
+            await self.cluster.topic(name, timeout_s=timeout_s)
         self.sender.learn_topic(name)
         return self.accumulator.topics[name]
 
@@ -98,14 +87,27 @@ class ProducerEngine:
         number = check_integer("partition", partition)
         if number < 0:
             raise InvalidRequest(f"partition is {number}: partitions are numbered from 0", topic=topic.name)
-        if number >= topic.partition_count:
-            await self.cluster.refreshed()
-        if number >= topic.partition_count:
-            raise UnknownTopicOrPartition(
-                f"topic {topic.name} has {topic.partition_count} partition(s), and no partition {number}",
-                topic=topic.name,
-                partition=number,
-            )
+        named = TopicPartition(topic.name, PartitionId(number))
+        async with self._lookup(topic.name) as timeout_s:
+            await self.cluster.topic_with(named, timeout_s=timeout_s)
+
+    @asynccontextmanager
+    async def _lookup(self, name: str) -> AsyncIterator[float]:
+        """How long it may take: ``max_block_ms``, or ``delivery_timeout_ms``.
+
+        Nobody who asked for the last word on a record within three seconds should wait any longer for the
+        first batch.
+        """
+        wait_ms = min(self.options.max_block_ms, self.options.delivery_timeout_ms)
+        try:
+            yield wait_ms / 1000
+        except Unavailable as error:
+            # A lookup's own error leaves open what was done; of the record it is known: nothing.
+            raise DeliveryExpired(
+                f"{name}: not sent within {wait_ms} ms, since its leaders are not known: {error.message}",
+                topic=name,
+                last_code=error.code,
+            ) from error
 
     def append(
         self,

@@ -46,7 +46,6 @@ from quorate.errors import (
     LogTruncated,
     QuorateError,
     RequestTimedOut,
-    UnknownTopicOrPartition,
 )
 
 __all__ = ["BY_HAND", "CommitCallback", "CommitPolicy", "partition_of"]
@@ -316,17 +315,7 @@ class CommitPolicy:
         partition = self._assigned_as(name)
         if partition is not None:
             return partition
-        topic = await self._cluster.topic(name.topic, timeout_s=timeout_s)
-        if name.partition >= len(topic.partitions):
-            # It may be new.
-            await self._cluster.refreshed(timeout_s)
-            topic = await self._cluster.topic(name.topic, timeout_s=timeout_s)
-        if not 0 <= name.partition < len(topic.partitions):
-            raise UnknownTopicOrPartition(
-                f"{name.topic} has no partition {name.partition}: it has {len(topic.partitions)}",
-                topic=name.topic,
-                partition=name.partition,
-            )
+        topic = await self._cluster.topic_with(name, timeout_s=timeout_s)
         return GroupPartition(topic.topic_id, topic.name, name.partition)
 
 
