@@ -15,13 +15,13 @@ from structlog.testing import capture_logs
 from quorate.core.served_exchange import ExchangeHandler, ServedExchange
 from quorate.core.transport import Call
 from quorate.rpc.lean import server as server_module
-from quorate.rpc.lean.frames import PREFACE, FrameType, settings_frame, window_update_frame
+from quorate.rpc.lean.frames import PREFACE, FrameType, SettingCode, settings_frame, window_update_frame
 from quorate.rpc.lean.server_call import ServerCall
 from quorate.rpc.lean.status import StatusCode
 from quorate.rpc.lean.unary_call import UnaryCall
 from quorate.rpc.lean.wire import message_prefix
 from tests.unit.rpc_lean.fed_server import FedServer, echo_with, prefixed
-from tests.unit.rpc_lean.peers import data, frame, request_headers
+from tests.unit.rpc_lean.peers import data, frame, frames_in, request_headers
 from tests.unit.seams.echo_service import CHAT, COUNT, ECHO, FAIL, WAIT, text
 
 #: from a client that takes no answers until it says so
@@ -269,4 +269,22 @@ async def test_those_who_watch_the_health_do_not_shut_out_those_who_check_it(mon
     path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
     await server.send(request_headers(9, path=path), data(asked, 9, ends=True))
     assert server.status(9) == StatusCode.OK
+    await server.close()
+
+
+# ---- how answers leave
+
+
+async def test_large_answer_leaves_together_with_its_status() -> None:
+    """Its client would be woken twice."""
+    windows = [(SettingCode.INITIAL_WINDOW_SIZE, 1 << 20), (SettingCode.MAX_FRAME_SIZE, 1 << 20)]
+    hello = PREFACE + settings_frame(windows) + window_update_frame(0, 1 << 20)
+    server = FedServer(echo_with()[1], hello=hello)
+    connection = server.link.connection
+    left: list[list[int]] = []
+    connection.on_full = lambda: left.append([each.kind for each in frames_in(b"".join(connection.output))])
+    request = prefixed(BytesValue(value=bytes(700 << 10)))
+    await server.send(request_headers(1), data(request, 1, ends=True))
+    assert left == [[FrameType.HEADERS, FrameType.DATA, FrameType.HEADERS]]
+    assert server.status(1) == StatusCode.OK
     await server.close()

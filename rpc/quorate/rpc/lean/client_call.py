@@ -163,7 +163,10 @@ class UnaryClientCall(ClientCall):
         self.response = parse_response(self._method, content)
 
     def _on_part(self) -> None:
-        self._welcome_rest()
+        stream = self.stream
+        if stream is not None:
+            # Beyond the frame that is arriving: its window is spent already.
+            stream.expect(self._reader.begun_bytes - stream.held_bytes)
 
 
 class StreamClientCall(ClientCall):

@@ -18,8 +18,9 @@ cdef class Stream:
     cdef public bint has_headers, is_ending, is_local_ended, is_remote_ended
     cdef object _waiting, _trailers
 
-    @cython.locals(size=int64_t)
     cpdef send(self, bytes prefix, bytes content, int64_t flags=*)
+    @cython.locals(size=int64_t)
+    cpdef put(self, bytes prefix, bytes content, int64_t flags=*)
     @cython.locals(size=int64_t)
     cpdef pump(self)
     @cython.locals(frame_bytes_max=int64_t)

@@ -122,6 +122,11 @@ class Stream:
 
     def send(self, prefix: bytes, content: bytes, flags: int = 0) -> None:
         """Data: two pieces, so that nobody has to join them. ``flags``: none, or that of the end."""
+        self.put(prefix, content, flags)
+        self.connection.flush_if_full()
+
+    def put(self, prefix: bytes, content: bytes, flags: int = 0) -> None:
+        """As ``send``, for whoever puts the end behind it at once: both leave together then."""
         connection = self.connection
         size = len(prefix) + len(content)
         if self._waiting or size > self._room():
@@ -141,16 +146,15 @@ class Stream:
             connection.write(content)
         if flags:
             self._end_local()
-        if connection.output_bytes > connection.sent_at_once_bytes_max:
-            # It leaves at once: what the socket does not take is to be known before others answer as much.
-            connection.on_full()
 
     def end(self, trailers: tuple[Header, ...] = ()) -> None:
         """After all that was sent."""
         assert not self.is_local_ended
+        connection = self.connection
         self._trailers = trailers
         if not self._waiting:
             self._send_end()
+        connection.flush_if_full()
 
     def pump(self) -> None:
         """Send of what waits as much as there is room for."""

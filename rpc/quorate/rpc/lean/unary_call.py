@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut
 from quorate.rpc.dispatch import parse_request, run_unary
+from quorate.rpc.lean import wire
 from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge
 from quorate.rpc.lean.server_call import CANCELLED, ServerCall, status_of
 from quorate.rpc.lean.status import OK
@@ -145,7 +146,9 @@ class UnaryCall(ServerCall):
                 request = self._take_request()
             response = await run_unary(self._route.handler, self._method, request, self)
             del request
-            self._send(response.SerializeToString())
+            content = response.SerializeToString()
+            if self._begin_message(len(content)):
+                self._stream.put(wire.message_prefix(len(content)), content)
             self._handler_ended(OK)
         except asyncio.CancelledError:
             self._handler_ended(CANCELLED)
