@@ -54,7 +54,7 @@ async def test_records_that_were_kept_as_lines_are_put_back_by_the_program_on_th
         kept = await quorate(drill, "consume", "orders", "--exit-at-end", "--output", "json")
         await drill.admin.delete_topic("orders")
         await drill.admin.create_topic("orders", partitions=2)
-        # A disk that was full cut the first run short, within a character; the next one has its last record again.
+        # A full disk cut the first run short, within a character; the next one has that record again.
         lines = kept.splitlines(keepends=True)
         torn = next(line for line in lines if "é".encode() in line)
         lines.remove(torn)

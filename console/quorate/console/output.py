@@ -96,10 +96,10 @@ class CannotWriteOutput(StreamError):
     """Standard output refuses what a command has to say."""
 
     code = "CANNOT_WRITE_OUTPUT"
-    # Whoever appends to it joins the next line to half of one, and both are lost to a program that reads lines.
+    # Whoever appends to it joins the next line to half of one, and neither can be read any more.
     what_to_do = (
-        "make room where it goes, or let it go elsewhere; what is there may end in the middle of a line: append "
-        "nothing to it, and begin a new file"
+        "make room where it goes, or let it go elsewhere; what is there may end in the middle of a line: "
+        "append nothing to it, and begin a new file"
     )
 
     def __init__(self, error: OSError) -> None:
