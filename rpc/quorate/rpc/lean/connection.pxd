@@ -19,5 +19,4 @@ cdef class Connection:
 
     cpdef Py_ssize_t receive(self, view, double now) except -1
     cpdef write(self, piece)
-    cpdef flush_if_full(self)
     cpdef list take_output(self)

@@ -180,11 +180,6 @@ class Connection:
         self.output.append(piece)
         self.output_bytes += len(piece)
 
-    def flush_if_full(self) -> None:
-        """Much leaves at once: what the socket does not take is to be known before others answer as much."""
-        if self.output_bytes > self.sent_at_once_bytes_max:
-            self.on_full()
-
     def take_output(self) -> list[bytes | memoryview]:
         taken, self.output = self.output, []
         self.output_bytes = 0

@@ -22,7 +22,6 @@ cdef class ServerCall:
     cdef double _deadline
 
     cpdef _hold(self, int64_t held_bytes)
+    @cython.locals(size=int64_t, limit=int64_t)
     cpdef _send(self, bytes content)
-    @cython.locals(limit=int64_t)
-    cpdef bint _begin_message(self, int64_t size) except -1
     cpdef _send_headers(self)

@@ -266,21 +266,16 @@ class ServerCall:
     # ---- answering
 
     def _send(self, content: bytes) -> None:
-        if self._begin_message(len(content)):
-            self._stream.send(wire.message_prefix(len(content)), content)
-
-    def _begin_message(self, size: int) -> bool:
-        """No: nobody takes it any more."""
         if self._is_finished or self._is_over:
-            return False  # a handler that does not heed that it was cancelled
-        limit = self._message_bytes_max
+            return  # a handler that does not heed that it was cancelled
+        size, limit = len(content), self._message_bytes_max
         if size > limit:
             text = f"SERVER: Sent message {_LARGER} ({size} vs. {limit})"
             raise StatusError(StatusCode.RESOURCE_EXHAUSTED, text)
         if not self._are_headers_sent:
             self._send_headers()
         self._traffic.sent(size)
-        return True
+        self._stream.send(wire.message_prefix(size), content)
 
     def _send_headers(self) -> None:
         if not self._are_headers_sent:

@@ -15,12 +15,11 @@ cdef class Stream:
     cdef public object listener, content_bytes_left
     cdef public int64_t send_window, receive_window, held_bytes
     cdef readonly int64_t window_bytes, waiting_bytes, left_bytes
-    cdef public bint has_headers, is_ending, is_local_ended, is_remote_ended
+    cdef public bint has_headers, is_ending, is_local_ended, is_remote_ended, end_follows
     cdef object _waiting, _trailers
 
-    cpdef send(self, bytes prefix, bytes content, int64_t flags=*)
     @cython.locals(size=int64_t)
-    cpdef put(self, bytes prefix, bytes content, int64_t flags=*)
+    cpdef send(self, bytes prefix, bytes content, int64_t flags=*)
     @cython.locals(size=int64_t)
     cpdef pump(self)
     @cython.locals(frame_bytes_max=int64_t)

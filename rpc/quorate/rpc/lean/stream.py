@@ -64,6 +64,7 @@ class Stream:
         "_waiting",
         "connection",
         "content_bytes_left",
+        "end_follows",
         "has_headers",
         "held_bytes",
         "id",
@@ -95,6 +96,8 @@ class Stream:
         self.is_ending = False
         self.is_local_ended = False
         self.is_remote_ended = False
+        #: whoever sends ends it within the same call, so that both leave together
+        self.end_follows = False
         #: of the content-length that the peer has announced
         self.content_bytes_left: int | None = None
         self._waiting: deque[bytes | memoryview] = deque()
@@ -122,11 +125,6 @@ class Stream:
 
     def send(self, prefix: bytes, content: bytes, flags: int = 0) -> None:
         """Data: two pieces, so that nobody has to join them. ``flags``: none, or that of the end."""
-        self.put(prefix, content, flags)
-        self.connection.flush_if_full()
-
-    def put(self, prefix: bytes, content: bytes, flags: int = 0) -> None:
-        """As ``send``, for whoever puts the end behind it at once: both leave together then."""
         connection = self.connection
         size = len(prefix) + len(content)
         if self._waiting or size > self._room():
@@ -146,6 +144,9 @@ class Stream:
             connection.write(content)
         if flags:
             self._end_local()
+        if connection.output_bytes > connection.sent_at_once_bytes_max and not self.end_follows:
+            # It leaves at once: what the socket does not take is to be known before others answer as much.
+            connection.on_full()
 
     def end(self, trailers: tuple[Header, ...] = ()) -> None:
         """After all that was sent."""
@@ -154,7 +155,8 @@ class Stream:
         self._trailers = trailers
         if not self._waiting:
             self._send_end()
-        connection.flush_if_full()
+        if connection.output_bytes > connection.sent_at_once_bytes_max:
+            connection.on_full()
 
     def pump(self) -> None:
         """Send of what waits as much as there is room for."""

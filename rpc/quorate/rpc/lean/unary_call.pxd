@@ -1,7 +1,6 @@
 import cython
 from libc.stdint cimport int64_t
 
-from quorate.rpc.lean cimport wire
 from quorate.rpc.lean.messages cimport MessageReader
 from quorate.rpc.lean.server_call cimport ServerCall
 

@@ -9,7 +9,6 @@ from google.protobuf.message import Message
 
 from quorate.errors import InvalidRequest, QuorateError, RequestTimedOut
 from quorate.rpc.dispatch import parse_request, run_unary
-from quorate.rpc.lean import wire
 from quorate.rpc.lean.messages import BrokenMessage, MessageReader, MessageTooLarge
 from quorate.rpc.lean.server_call import CANCELLED, ServerCall, status_of
 from quorate.rpc.lean.status import OK
@@ -146,9 +145,8 @@ class UnaryCall(ServerCall):
                 request = self._take_request()
             response = await run_unary(self._route.handler, self._method, request, self)
             del request
-            content = response.SerializeToString()
-            if self._begin_message(len(content)):
-                self._stream.put(wire.message_prefix(len(content)), content)
+            self._stream.end_follows = True
+            self._send(response.SerializeToString())
             self._handler_ended(OK)
         except asyncio.CancelledError:
             self._handler_ended(CANCELLED)
