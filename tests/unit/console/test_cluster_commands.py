@@ -114,7 +114,6 @@ def test_sound_cluster_is_healthy(monkeypatch: pytest.MonkeyPatch, capsys: Capsy
             "1 partition with fewer replicas in sync than min.insync.replicas",
         ),
         ({"under_replicated_partition_count": 1}, "not in sync"),
-        ({"recovering_partition_count": 1}, "may lack acknowledged records"),
         ({"brokers": [broker(7, is_fenced=True)]}, "broker 7 at b7:9092 is fenced"),
         ({"brokers": []}, "no broker is registered"),
     ],
@@ -283,6 +282,29 @@ def test_defaults_of_all_topics_are_changed(monkeypatch: pytest.MonkeyPatch, cap
     ]
 
 
+@pytest.mark.parametrize(("min_isr", "warns"), [(2, False), (3, True), (9, True)])
+@pytest.mark.parametrize("option", ["set", "deleted"])
+def test_cluster_wide_min_isr_that_lets_no_broker_go_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, min_isr: int, warns: bool, option: str
+) -> None:
+    """What is in force then decides, whoever has set it; the topic of the groups is one like others."""
+    setting = admin_pb2.ConfigEntry(name="min.insync.replicas", value=str(min_isr))
+    partitions = [admin_pb2.PartitionDescription(partition=0, replicas=[1, 2, 3], isr=[1, 2, 3])]
+    described = [
+        admin_pb2.TopicDescription(name=name, configs=[setting], partitions=partitions)
+        for name in ("__consumer_offsets", "t")
+    ]
+    listed = [admin_pb2.TopicListing(name=each.name) for each in described]
+    FakeAdministration(alter_configs=[[setting]], list_topics=[listed], describe_topic=described).install(
+        monkeypatch
+    )
+    change = {"set": [f"{setting.name}={min_isr}"], "deleted": ["--delete-config", setting.name]}
+    assert main(["cluster", "alter-config", *change[option]]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("warning: 2 topics take no records as soon as") == warns
+    assert ("__consumer_offsets, t; lower it" in told) == warns
+
+
 def test_setting_may_be_given_as_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeAdministration(alter_configs=[[]]).install(monkeypatch)
     assert main(["cluster", "alter-config", "a=1", "--config", "b=2"]) == 0
@@ -333,16 +355,34 @@ def draining(*left: int) -> admin_pb2.DrainBrokerResponse:
     return admin_pb2.DrainBrokerResponse(remaining_leaders=[name("t", each) for each in left])
 
 
+def topic_of(*replicas: int, isr: list[int] | None = None) -> admin_pb2.TopicDescription:
+    partitions = [
+        admin_pb2.PartitionDescription(partition=each, leader=3, replicas=replicas, isr=isr or [3])
+        for each in (4, 5)
+    ]
+    return admin_pb2.TopicDescription(name="t", partitions=partitions)
+
+
+def drained_for_ever(**answers: Any) -> FakeAdministration:
+    """Broker 3 goes on leading a partition."""
+    return FakeAdministration(drain_broker=draining(5), **answers)
+
+
 def test_drain_waits_until_the_broker_leads_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
     answers = [draining(0, 1), draining(0, 1), draining(1), draining()]
-    fake = FakeAdministration(drain_broker=answers).install(monkeypatch)
+    fake = FakeAdministration(
+        drain_broker=answers,
+        describe_cluster=cluster(brokers=[broker(1), broker(3, is_draining=True)]),
+        describe_topic=topic_of(1, 3),
+    ).install(monkeypatch)
     assert main(["broker", "drain", "3"]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "leaders of broker 3: 2 left",
         "leaders of broker 3: 1 left",
         "broker 3 is draining: it leads nothing",
     ]
-    assert len(fake.calls) == 4
+    assert len(fake.asked("drain_broker")) == 4
+    assert len(fake.asked("describe_cluster")) == 1, "once, when nothing had gone since the last look"
 
 
 def test_drain_without_waiting_tells_what_is_left(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
@@ -356,9 +396,79 @@ def test_drain_without_waiting_tells_what_is_left(monkeypatch: pytest.MonkeyPatc
 def test_wait_that_takes_too_long_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
-    FakeAdministration(drain_broker=draining(5)).install(monkeypatch)
+    drained_for_ever(
+        describe_cluster=cluster(brokers=[broker(1), broker(3)]), describe_topic=topic_of(1, 3)
+    ).install(monkeypatch)
     assert main(["broker", "drain", "3", "--timeout", "0.01"]) == 1
     assert "run the same again" in capsys.readouterr().err
+
+
+def test_drain_that_cannot_end_says_why_also_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    drained_for_ever(describe_cluster=cluster(brokers=[broker(3)]), describe_topic=topic_of(3)).install(
+        monkeypatch
+    )
+    assert main(["broker", "drain", "3", "--timeout", "0.01"]) == 1
+    assert "t:5 (no other replica);" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("replicas", "why"),
+    [
+        ([3], "no other replica"),
+        ([1, 3], "broker 1 is draining"),
+        ([2, 3], "broker 2 is away"),
+        ([7, 3, 2, 1], "broker 1 is draining, broker 2 is away, broker 7 is away"),
+    ],
+)
+def test_drain_ends_where_nobody_else_can_lead_what_is_left_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, replicas: list[int], why: str
+) -> None:
+    monkeypatch.setattr(waiting, "_STUCK_S", 0.0)
+    brokers = [broker(1, is_draining=True), broker(2, is_fenced=True), broker(3, is_draining=True), broker(4)]
+    fake = drained_for_ever(
+        describe_cluster=cluster(brokers=brokers), describe_topic=topic_of(*replicas, isr=replicas)
+    )
+    fake.install(monkeypatch)
+    assert main(["broker", "drain", "3"]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "leaders of broker 3: 1 left"
+    assert f"still leads 1 partition(s) that nobody else can lead: t:5 ({why});" in told[-1]
+    assert told[-1].endswith("or `quorate broker drain 3 --cancel`")
+    document = json_of(capsys, "broker", "drain", "3", status=1)
+    assert document["stuck_leaders"] == [{"topic": "t", "partition": 5, "why": why}]
+
+
+@pytest.mark.parametrize("catching_up", [broker(1), broker(1, is_draining=True)])
+def test_drain_waits_for_a_replica_that_catches_up_or_comes_back_into_service(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, catching_up: admin_pb2.BrokerDescription
+) -> None:
+    brokers = [catching_up, broker(3, is_draining=True)]
+    FakeAdministration(
+        drain_broker=[draining(5)] * 5 + [draining()],
+        describe_cluster=cluster(brokers=brokers),
+        describe_topic=topic_of(1, 3),
+    ).install(monkeypatch)
+    assert main(["broker", "drain", "3"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "broker 3 is draining: it leads nothing"
+
+
+def test_drain_names_twenty_of_those_that_stay_and_looks_at_no_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    monkeypatch.setattr(waiting, "_STUCK_S", 0.0)
+    fake = FakeAdministration(
+        drain_broker=draining(*range(500)),
+        describe_cluster=cluster(brokers=[broker(3, is_draining=True)]),
+        describe_topic=topic_of(3),
+    )
+    fake.install(monkeypatch)
+    assert main(["broker", "drain", "3"]) == 1
+    told = capsys.readouterr().err
+    assert "still leads 500 partition(s)" in told
+    assert told.count("no other replica") == 20
+    assert "and 480 more;" in told
 
 
 def test_health_says_how_a_draining_broker_is_taken_back(

@@ -86,19 +86,31 @@ def drain(
     cancel: bool,
     no_wait: bool,
     timeout_s: float | None,
-) -> None:
-    """Move leaders away from broker ID, and let it lead nothing new; it goes on following."""
+) -> int:
+    """Move leaders away from broker ID, and let it lead nothing new; it goes on following.
+
+    What nobody else can lead stays where it is. Where only such partitions are left, it names them and ends.
+
+    Exit status 0: it leads nothing (or it was called off, or --no-wait), 1: it still leads partitions.
+    """
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
+    from quorate.console.undrainable import KeptLeader, kept_leaders, told_kept
     from quorate.console.waiting import wait_until_none_left
+
+    kept: list[KeptLeader] = []
 
     async def work(connection: ImpatientAdmin) -> admin_pb2.DrainBrokerResponse:
         answer = await connection.drain_broker(broker_id, cancel=cancel)
 
         async def leaders_left() -> int:
-            nonlocal answer
-            answer = await connection.drain_broker(broker_id)
-            return len(answer.remaining_leaders)
+            nonlocal answer, kept
+            before, answer = answer, await connection.drain_broker(broker_id)
+            led = answer.remaining_leaders
+            # As long as some go, nobody has to ask what becomes of the others.
+            is_still = bool(led) and led == before.remaining_leaders
+            kept = await kept_leaders(connection, broker_id, led) if is_still else []
+            return len(led)
 
         if not cancel and not no_wait:
             await wait_until_none_left(
@@ -107,6 +119,7 @@ def drain(
                 leaders_left,
                 first=len(answer.remaining_leaders),
                 timeout_s=timeout_s,
+                is_stuck=lambda: bool(kept),
             )
         return answer
 
@@ -115,12 +128,17 @@ def drain(
         for each in with_connection(session.bootstrap, work).remaining_leaders
     ]
     if session.json:
-        print_json({"id": broker_id, "is_draining": not cancel, "remaining_leaders": left})
+        stuck = [each.document() for each in kept]
+        document = {"id": broker_id, "is_draining": not cancel, "remaining_leaders": left}
+        print_json({**document, "stuck_leaders": stuck})
     elif cancel:
         session.note(f"broker {broker_id} is back in service")
+    elif kept:
+        session.note(told_kept(broker_id, kept, len(left)))
     else:
         leads = f"it still leads {len(left)} partition(s)" if left else "it leads nothing"
         session.note(f"broker {broker_id} is draining: {leads}")
+    return 1 if kept else 0
 
 
 @broker.command()
