@@ -366,6 +366,8 @@ def test_wiped_voter_does_not_vote_until_it_was_removed_and_added() -> None:
         assert victim.machine.index == 0
         new_key = quorum_of(victim).key
         assert new_key != old_key
+        # By that its readiness tells it from a voter that hears nobody.
+        assert new_key not in quorum_of(victim).status.voters
         # The wiped one makes no majority with the one that is left.
         await other.kill()
         with pytest.raises(ControllerMoved):

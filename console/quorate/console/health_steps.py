@@ -59,6 +59,12 @@ def _about_voters(quorum: admin_pb2.DescribeQuorumResponse) -> list[str]:
                 f"voter {voter.node_id} has less than it acknowledged (an old copy of its directory?): stop "
                 f"it, `quorate cluster remove-voter {voter.node_id}`, start it empty, and add it again"
             )
+        elif voter.state == "unreachable":
+            steps.append(
+                f"if node {voter.node_id} runs and voter {voter.node_id} stays unreachable, its disk was "
+                f"emptied, and its /readyz says that it has no vote: `quorate cluster remove-voter "
+                f"{voter.node_id}`, then `quorate cluster add-voter {voter.node_id} {voter.address}`"
+            )
     return steps
 
 

@@ -184,12 +184,18 @@ class Node:
 
 
 def _missing_to(controller: Controller) -> list[str]:
-    """To hear the leader is not enough: whoever replaces voters one by one must not take the next one yet."""
-    if not controller.hears_leader:
-        return ["no controller is known to be active"]
+    """To hear the leader is not enough: whoever replaces voters one by one must not take the next one yet.
+
+    What is its own comes first: nobody talks to a directory without a vote, and that it hears no leader
+    would send people to look for one that is there.
+    """
     status = status_of_quorum(controller)
+    if not status.is_running:
+        return [f"this controller takes no part in a quorum yet: {status.waiting_for or 'it is starting'}"]
     if status.key not in status.voters:
         return ["this controller has no vote in the quorum: its disk is another one, or it was not added yet"]
+    if not controller.hears_leader:
+        return ["no controller is known to be active"]
     if status.is_recovering:
         return ["this controller lost the end of its journal: it does not count until it has caught up"]
     return []

@@ -36,8 +36,16 @@ def test_nodes_that_are_away_come_first() -> None:
     quorum = admin_pb2.DescribeQuorumResponse(
         voters=[admin_pb2.VoterDescription(node_id=101, state="unreachable")]
     )
-    [step] = next_steps(cluster, quorum, [ill("under-replicated", isr=[1, 3])])
-    assert step.startswith("bring nodes 2 and 101 back")
+    first, _ = next_steps(cluster, quorum, [ill("under-replicated", isr=[1, 3])])
+    assert first.startswith("bring nodes 2 and 101 back")
+
+
+def test_voter_that_runs_and_stays_unreachable_is_replaced() -> None:
+    """Its disk was emptied: to start it again and again changes nothing."""
+    voter = admin_pb2.VoterDescription(node_id=103, state="unreachable", address="c:9093")
+    first, then = next_steps(SOUND, admin_pb2.DescribeQuorumResponse(voters=[voter]), [])
+    assert first.startswith("bring node 103 back")
+    assert "`quorate cluster remove-voter 103`, then `quorate cluster add-voter 103 c:9093`" in then
 
 
 def test_cluster_without_a_broker_is_told_how_to_start_one() -> None:
