@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -9,7 +10,7 @@ import click
 from quorate.console.option_types import BROKER_ID, MOVE_RATE
 from quorate.console.session import QuorateGroup, Session, pass_session
 from quorate.console.waiting_options import waiting_options
-from quorate.errors import NotEnoughReplicas
+from quorate.errors import NotEnoughReplicas, QuorateError
 
 if TYPE_CHECKING:
     from quorate.client.impatient_admin import ImpatientAdmin
@@ -20,6 +21,11 @@ __all__ = ["broker"]
 _ADD_A_BROKER: Final = (
     "add a broker (in a local cluster: `quorate up --dir DIR --brokers N`), and run it again; until then "
     "broker {id} stays as it is"
+)
+
+_VOTES_TOO: Final = (
+    "node {id} votes in the metadata quorum as well, and is missed there until `quorate cluster remove-voter "
+    "{id}`; add another one first (`quorate cluster add-voter`): two of three voters would need each other"
 )
 
 _broker_id = click.argument("broker_id", metavar="ID", type=BROKER_ID)
@@ -166,7 +172,8 @@ def decommission(
 
     Three steps: run this, stop the broker, run this again. A bounded number of replicas moves at a time, and
     asking again starts the next: with --no-wait, run it again until it is done. Where only partitions without
-    a leader are left, which cannot move, it names them and ends.
+    a leader are left, which cannot move, it names them and ends. The vote of a node that is a controller as
+    well stays, and it says so.
 
     Exit status 0: forgotten (or called off), 1: not yet; the outcome says what comes next.
     """
@@ -179,7 +186,7 @@ def decommission(
     if cancel and throttle is not None:
         raise click.UsageError("--cancel moves nothing: there is nothing to throttle")
 
-    async def work(connection: ImpatientAdmin) -> admin_pb2.DecommissionBrokerResponse:
+    async def work(connection: ImpatientAdmin) -> tuple[admin_pb2.DecommissionBrokerResponse, bool]:
         if throttle is not None:
             await set_throttle(connection, throttle, validate_only=True)
         answer = await connection.decommission_broker(broker_id, cancel=cancel)
@@ -202,10 +209,10 @@ def decommission(
                     timeout_s=timeout_s,
                     is_stuck=lambda: _is_stuck(answer),
                 )
-        return answer
+        return answer, not cancel and await _is_voter(connection, broker_id)
 
     try:
-        answer = with_connection(session.bootstrap, work)
+        answer, is_voter = with_connection(session.bootstrap, work)
     except NotEnoughReplicas as error:
         raise AdvisedError(error, _ADD_A_BROKER.format(id=broker_id)) from error
     outcome = _outcome(answer, cancel=cancel)
@@ -216,6 +223,7 @@ def decommission(
                 "outcome": outcome,
                 "is_cancelled": cancel,
                 "is_removed": answer.is_removed,
+                "is_voter": is_voter,
                 "remaining_replica_count": answer.remaining_replica_count,
                 "moving_count": answer.moving_count,
                 "offline_count": answer.offline_count,
@@ -226,6 +234,8 @@ def decommission(
         )
     else:
         session.note(_told(broker_id, answer, outcome))
+        if is_voter and outcome in ("empty", "forgotten"):
+            session.note(_VOTES_TOO.format(id=broker_id))
         if throttle is not None:
             note_throttle(session, throttle)
     return 0 if outcome in ("forgotten", "cancelled") else 1
@@ -243,6 +253,13 @@ def _outcome(answer: admin_pb2.DecommissionBrokerResponse, *, cancel: bool) -> s
     if _is_stuck(answer):
         return "offline"
     return "moving" if answer.remaining_replica_count else "empty"
+
+
+async def _is_voter(connection: ImpatientAdmin, broker_id: int) -> bool:
+    """False as well where the quorum cannot be asked: what was done must be told all the same."""
+    with suppress(QuorateError):
+        return any(voter.node_id == broker_id for voter in (await connection.describe_quorum()).voters)
+    return False
 
 
 def _is_stuck(answer: admin_pb2.DecommissionBrokerResponse) -> bool:
