@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy.test.commands import CannotTest, has_program, run, say
+from quorate.chaos.evidence.checkout import commit_of
 
 __all__ = [
     "IMAGE",
@@ -46,6 +47,8 @@ _ADDED_MAX: Final = 110_000_000
 _MB: Final = 1_000_000
 #: of the image that is tested, in the label that names it
 _VERSION: Final = "deploy-test"
+#: what the build file says where nobody names the revision
+_UNNAMED: Final = "unknown"
 _LABELS: Final = ("title", "description", "licenses", "version", "revision")
 _HEALTH_CHECK: Final = ["CMD", "python3", "/opt/quorate/healthcheck.py"]
 _CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
@@ -60,7 +63,8 @@ async def build_image() -> None:
     await run(
         *("docker", "build", "--network", "host", "--file", str(_DOCKERFILE)),
         *(() if chosen is None else ("--build-arg", f"BASE_IMAGE={chosen}")),
-        *("--build-arg", f"VERSION={_VERSION}", "--tag", IMAGE, str(ROOT)),
+        *("--build-arg", f"VERSION={_VERSION}", "--build-arg", f"REVISION={_revision()}"),
+        *("--tag", IMAGE, str(ROOT)),
         environment={"DOCKER_BUILDKIT": "0"},
         timeout_s=1_800,
     )
@@ -105,6 +109,8 @@ def check_promises(config: str) -> None:
     version = labels["org.opencontainers.image.version"]
     if version != _VERSION:
         raise CannotTest(f"the image's label says version {version}, and it was built as {_VERSION}")
+    if labels["org.opencontainers.image.revision"] == _UNNAMED:
+        raise CannotTest(f"the image's label says revision {_UNNAMED}, and it was built with another")
     if health_check.get("Test") != _HEALTH_CHECK:
         raise CannotTest(f"the image's health check is {health_check.get('Test')}, not {_HEALTH_CHECK}")
 
@@ -138,6 +144,14 @@ def default_base() -> str:
 def base_image() -> str:
     """What images are built from here."""
     return os.environ.get("BASE_IMAGE") or default_base()
+
+
+def _revision() -> str:
+    """Of what is built, as `git describe --dirty` would name it."""
+    commit = commit_of(ROOT)
+    if commit.name is None:
+        return "none"  # the sources alone, without their history
+    return commit.name if commit.is_clean else f"{commit.name}-dirty"
 
 
 async def _size(image: str) -> int | None:

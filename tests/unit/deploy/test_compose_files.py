@@ -138,6 +138,13 @@ def test_what_watches_runs_only_when_it_is_asked_for_and_finds_its_files(file: s
         assert all((DEPLOY / "observability" / source).exists() for source in sources)
 
 
+@pytest.mark.parametrize(("file", "name"), NODES)
+def test_labels_of_an_image_that_compose_builds_say_what_they_are_told(file: str, name: str) -> None:
+    arguments = node_services(file)[name]["build"]["args"]
+    assert arguments["VERSION"].startswith("${IMAGE_VERSION:-")
+    assert arguments["REVISION"].startswith("${IMAGE_REVISION:-")
+
+
 def test_every_variable_has_its_default_in_one_place() -> None:
     lines = (DEPLOY / ".env").read_text().splitlines()
     defaults = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))

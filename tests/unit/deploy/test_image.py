@@ -39,6 +39,23 @@ def test_image_says_what_it_is() -> None:
         assert f"org.opencontainers.image.{label}=" in final_stage()
 
 
+def test_every_build_that_is_documented_names_the_revision() -> None:
+    """Else the image's label would say `unknown`."""
+    pages = [DEPLOY / "Dockerfile", ROOT / "README.md", *DEPLOY.rglob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    lines = [
+        line.strip()
+        for page in pages
+        if "evidence" not in page.parts
+        for line in page.read_text().replace("\\\n", " ").splitlines()
+    ]
+    builds = [line for line in lines if re.match(r"(?:#\s+|\w+=\S.* )?docker build ", line)]
+    composed = [line for line in lines if re.match(r"(?:\w+=\S.* )?docker compose .* build$", line)]
+    assert len(builds) >= 2
+    assert len(composed) >= 2
+    assert all("--build-arg REVISION=" in line for line in builds)
+    assert all(line.startswith("IMAGE_REVISION=") for line in composed)
+
+
 def test_image_has_a_health_check() -> None:
     assert "HEALTHCHECK " in final_stage()
 

@@ -9,6 +9,7 @@ import pytest
 
 from deploy.test import image
 from deploy.test.commands import CannotTest
+from quorate.chaos.evidence.checkout import Commit
 
 BASE = "python:3.11-slim"
 #: of what an engine, 20.10, tells of an image that was built from the end of the build file
@@ -24,7 +25,7 @@ CONFIG: dict[str, Any] = {
     "Labels": {
         "org.opencontainers.image.description": "A replicated, partitioned log",
         "org.opencontainers.image.licenses": "Apache-2.0",
-        "org.opencontainers.image.revision": "unknown",
+        "org.opencontainers.image.revision": "0cd8cffa0c826f6ddafe619cafda5110d73c1ed6-dirty",
         "org.opencontainers.image.title": "Quorate",
         "org.opencontainers.image.version": "deploy-test",
     },
@@ -100,6 +101,23 @@ async def test_base_that_somebody_has_is_taken_as_it_is_and_stays(engine: Engine
     assert engine.images == {BASE: (130_000_000, "")}
 
 
+@pytest.mark.parametrize(
+    ("commit", "revision"),
+    [
+        (Commit("0cd8cffa", is_clean=True), "0cd8cffa"),
+        (Commit("0cd8cffa", is_clean=False), "0cd8cffa-dirty"),
+        (Commit(None, is_clean=False), "none"),
+    ],
+)
+async def test_build_is_told_of_which_revision_it_is(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, commit: Commit, revision: str
+) -> None:
+    monkeypatch.setattr(image, "commit_of", lambda _root: commit)
+    await image.build_image()
+    [build] = [command for command in engine.commands if command[:2] == ("docker", "build")]
+    assert f"REVISION={revision}" in build
+
+
 async def test_another_base_can_be_named(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASE_IMAGE", "registry/python:3.12")
     engine.images["registry/python:3.12"] = (130_000_000, "")
@@ -131,6 +149,10 @@ def test_labels_and_health_check_of_the_build_file_are_in_the_image() -> None:
         (
             {"Labels": {**CONFIG["Labels"], "org.opencontainers.image.version": "unreleased"}},
             "says version unreleased, and it was built as deploy-test",
+        ),
+        (
+            {"Labels": {**CONFIG["Labels"], "org.opencontainers.image.revision": "unknown"}},
+            "says revision unknown, and it was built with another",
         ),
         ({"Healthcheck": None}, "health check is None"),
         ({"Healthcheck": {"Test": ["NONE"]}}, "health check is .'NONE'."),
