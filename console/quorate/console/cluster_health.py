@@ -9,27 +9,27 @@ The metadata counts partitions that lack a leader or replicas. Two things it doe
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from quorate.console.described_topics import describe_topics
+from quorate.console.headroom import headroom_warning
 from quorate.console.health_steps import next_steps
 from quorate.console.topic_documents import partition_documents
-from quorate.errors import ERRORS_BY_CODE, DiskFull, LogBusy, LogClosed, StorageError, UnknownTopicOrPartition
+from quorate.errors import ERRORS_BY_CODE, DiskFull, LogBusy, LogClosed, StorageError
 from quorate.v1 import admin_pb2
 
 if TYPE_CHECKING:
     from quorate.client.impatient_admin import ImpatientAdmin
 
-__all__ = ["Health", "health_of", "look_at_cluster"]
+__all__ = ["Health", "health_of", "look_at_cluster", "moves_sentence"]
 
-#: So many partitions are named at most, and so many topics are looked at for them: the counts say the rest.
+#: So many partitions are named at most: the counts say the rest.
 _PARTITIONS_NAMED_MAX: Final = 20
-_MOVES_NAMED_MAX: Final = 3
-_TOPICS_ASKED_MAX: Final = 500
-_TOPICS_AT_ONCE: Final = 8
+#: of those that a sentence is about
+_NAMED_MAX: Final = 3
 
 _STATES_BY_GRAVITY: Final = ("offline", "under min.insync.replicas", "recovering", "under-replicated")
 
@@ -60,34 +60,54 @@ async def look_at_cluster(connection: ImpatientAdmin) -> Health:
         # Not in `health_of`: controllers may be restarted one by one before there are brokers.
         health.problems.append("no broker is registered: nobody could take a record, or serve one")
     if cluster.partition_count:
-        ill = await _ill_partitions(connection, health)
+        described = await describe_topics(connection)
+        if described.left_out:
+            health.warnings.append(f"{described.left_out}; a full disk or damage is not seen in the others")
+        documents = [
+            {"topic": topic.name, **each} for topic in described.topics for each in partition_documents(topic)
+        ]
+        ill = _ill(documents)
         _look_at_errors(ill, health)
+        _look_at_recovered(cluster, documents, health)
+        if warning := headroom_warning(described.topics):
+            health.warnings.append(warning)
         health.partitions = [each for each in ill if not _is_unanswered(each)][:_PARTITIONS_NAMED_MAX]
     health.next_steps = next_steps(cluster, quorum, health.partitions)
     return health
 
 
-async def _ill_partitions(connection: ImpatientAdmin, health: Health) -> list[dict[str, Any]]:
+def _ill(documents: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The worst first."""
-    names = [topic.name for topic in await connection.list_topics()]
-    if len(names) > _TOPICS_ASKED_MAX:
-        health.warnings.append(
-            f"{_TOPICS_ASKED_MAX} of {len(names)} topics were asked about; a full disk or damage is not seen "
-            "in the others"
-        )
-    at_once = asyncio.Semaphore(_TOPICS_AT_ONCE)
+    return sorted((each for each in documents if _gravity(each) < len(_STATES_BY_GRAVITY)), key=_gravity)
 
-    async def look(name: str) -> list[dict[str, Any]]:
-        try:
-            async with at_once:
-                described = await connection.describe_topic(name)
-        except UnknownTopicOrPartition:
-            return []  # deleted meanwhile
-        documents = [{"topic": name, **each} for each in partition_documents(described)]
-        return [each for each in documents if _gravity(each) < len(_STATES_BY_GRAVITY)]
 
-    found = await asyncio.gather(*map(look, names[:_TOPICS_ASKED_MAX]))
-    return sorted((each for ill in found for each in ill), key=_gravity)
+def _look_at_recovered(
+    cluster: admin_pb2.DescribeClusterResponse, documents: Iterable[dict[str, Any]], health: Health
+) -> None:
+    """A warning: what is lost is lost, and all that was acknowledged since is as safe as anywhere else.
+
+    A problem would hold up every restart, and a new leader is the only end that it has.
+    """
+    count = cluster.recovering_partition_count
+    if not count:
+        return
+    found = [each for each in documents if each["may_lack_records"]]
+    names = _some([f"{each['topic']}:{each['partition']}" for each in found])
+    leaders = sorted({each["leader"] for each in found if each["leader"] is not None})
+    who = " and ".join(map(str, leaders)) or "that leads one"
+    health.warnings.append(
+        f"{count} {'partition' if count == 1 else 'partitions'} recovered, which may lack acknowledged "
+        f"records{': ' if names else ''}{names}; see that producers send the last ones again. This is told "
+        f"until another leader is elected: once all replicas are in sync, let broker {who} hand over by "
+        "`quorate broker drain ID` and then `--cancel`, one after the other; a partition of one replica "
+        "needs a restart of its broker"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first ones, and how many more."""
+    beyond = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {beyond} more" if beyond > 0 else "")
 
 
 def _look_at_errors(partitions: Iterable[dict[str, Any]], health: Health) -> None:
@@ -133,17 +153,17 @@ def health_of(
     """``moves``: those under way; without them, what they add counts as missing."""
     health = Health()
     _look_at_quorum(quorum, health)
-    copying = [move for move in moves if _only_copies(move)]
-    _look_at_moves(copying, health)
+    copying = sum(map(_only_copies, moves))
+    if sentence := moves_sentence(moves):
+        health.warnings.append(sentence)
     counts = (
         (cluster.offline_partition_count, "without a leader"),
         (cluster.under_min_isr_partition_count, "with fewer replicas in sync than min.insync.replicas"),
         # Not below 0: the moves were asked about a moment later.
         (
-            max(cluster.under_replicated_partition_count - len(copying), 0),
+            max(cluster.under_replicated_partition_count - copying, 0),
             "with replicas that are not in sync",
         ),
-        (cluster.recovering_partition_count, "recovered, which may lack acknowledged records"),
     )
     health.problems += [
         f"{count} {'partition' if count == 1 else 'partitions'} {what}" for count, what in counts if count
@@ -170,15 +190,14 @@ def _only_copies(move: admin_pb2.Reassignment) -> bool:
     return bool(missing) and missing <= set(move.adding_replicas)
 
 
-def _look_at_moves(copying: Sequence[admin_pb2.Reassignment], health: Health) -> None:
-    if not copying:
-        return
-    names = [f"{each.partition.topic}:{each.partition.partition}" for each in copying]
-    shown = ", ".join(names[:_MOVES_NAMED_MAX])
-    more = f" and {len(names) - _MOVES_NAMED_MAX} more" if len(names) > _MOVES_NAMED_MAX else ""
+def moves_sentence(moves: Iterable[admin_pb2.Reassignment]) -> str | None:
+    """About those whose new replicas are not in sync; None: there are none."""
+    names = [f"{each.partition.topic}:{each.partition.partition}" for each in moves if _only_copies(each)]
+    if not names:
+        return None
     what = "1 partition moves" if len(names) == 1 else f"{len(names)} partitions move"
-    health.warnings.append(
-        f"{what}, and new replicas are not in sync yet: {shown}{more}; "
+    return (
+        f"{what}, and new replicas are not in sync yet: {_some(names)}; "
         f"`quorate partition reassign --list` shows how far {'it is' if len(names) == 1 else 'they are'}"
     )
 

@@ -39,11 +39,6 @@ def next_steps(
     steps += _about_damage(partitions)
     if not away:
         steps += _about_lagging(partitions)
-    if cluster.recovering_partition_count:
-        steps.append(
-            "partitions that were recovered may lack records: see that producers send the last ones again; "
-            "they are as others once their replicas are in sync"
-        )
     return steps
 
 
@@ -97,7 +92,7 @@ def _about_damage(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
     known = {
         "DISK_FULL": (
             "make room on the disk of {}: less retention (retention.ms, retention.bytes), a topic deleted, a "
-            "larger volume; it then goes on by itself, with the next record"
+            "larger volume; it then goes on by itself, and health says so within a minute"
         ),
         "LOG_DAMAGED": (
             "look at the disk of {}, and run `quorate log verify` on its data directory; keep the files"

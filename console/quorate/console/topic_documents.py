@@ -14,7 +14,6 @@ from quorate.v1 import admin_pb2
 
 __all__ = [
     "config_document",
-    "min_isr_warning",
     "partition_documents",
     "print_configs",
     "print_topics",
@@ -66,22 +65,6 @@ def partition_documents(description: admin_pb2.TopicDescription) -> list[dict[st
     return [{**document, "state": _state(document, min_isr)} for document in documents]
 
 
-def min_isr_warning(description: admin_pb2.TopicDescription) -> str | None:
-    """About a value that the topic itself was given, and that it has too few replicas for."""
-    asked = [
-        int(entry.value)
-        for entry in description.configs
-        if entry.name == _MIN_ISR and entry.source == admin_pb2.CONFIG_SOURCE_TOPIC
-    ]
-    fewest = min((len(each.replicas) for each in description.partitions), default=0)
-    if not asked or asked[0] <= fewest:
-        return None
-    return (
-        f"warning: {_MIN_ISR} is {asked[0]}, and partitions have {fewest} replica(s): {fewest} is in force, "
-        "and with any of their brokers away nothing can be written"
-    )
-
-
 def config_document(configs: Iterable[admin_pb2.ConfigEntry]) -> dict[str, Any]:
     return {
         entry.name: {"value": entry.value, "source": config_source_name(entry.source)} for entry in configs
@@ -109,6 +92,7 @@ def _partition_document(partition: admin_pb2.PartitionDescription) -> dict[str, 
         "removing_replicas": list(partition.removing_replicas),
         "is_recovering": partition.is_recovering,
         "is_sync_pending": partition.is_sync_pending,
+        "may_lack_records": partition.may_lack_records,
         "log_start_offset": partition.log_start_offset if partition.HasField("log_start_offset") else None,
         "high_watermark": partition.high_watermark if partition.HasField("high_watermark") else None,
         "size_bytes": partition.size_bytes if partition.HasField("size_bytes") else None,

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from quorate.controller.elections import topics_in_order
 from quorate.controller.placement import BrokerLoads
 from quorate.controller.reassignment import is_reassigning
+from quorate.controller.unclean_leaders import may_lack_records
 from quorate.core.ids import BrokerId
-from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, Recovery, TopicImage
+from quorate.metadata.image import NO_LEADER, BrokerImage, MetadataImage, TopicImage
 from quorate.metadata.topic_settings import (
     min_insync_replicas,
     replication_factor_of,
@@ -69,17 +70,10 @@ def _count(response: admin_pb2.DescribeClusterResponse, topic: TopicImage, *, mi
         under_replicated += in_sync < len(partition.replicas)
         under_min_isr += in_sync < min_isr and in_sync < replication_factor_of(partition)
         reassigning += is_reassigning(partition)
-        recovering += _may_lack_records(partition)
+        recovering += may_lack_records(partition)
     response.partition_count += len(topic.partitions)
     response.offline_partition_count += offline
     response.under_replicated_partition_count += under_replicated
     response.under_min_isr_partition_count += under_min_isr
     response.reassigning_partition_count += reassigning
     response.recovering_partition_count += recovering
-
-
-def _may_lack_records(partition: PartitionImage) -> bool:
-    """Under the present leader. After the next clean election there is nothing left to be done about it."""
-    if partition.recovery is Recovery.RECOVERING:
-        return True
-    return partition.leader_epoch in partition.unclean_leader_epochs

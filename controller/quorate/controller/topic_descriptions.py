@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quorate.controller.configs import config_entries
+from quorate.controller.unclean_leaders import may_lack_records
 from quorate.core.config import Durability
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage, Recovery, TopicImage
 from quorate.metadata.topic_lookup import find_topic
@@ -68,4 +69,5 @@ def _partition_description(
         removing_replicas=partition.removing_replicas,
         is_recovering=partition.recovery is Recovery.RECOVERING,
         is_sync_pending=is_sync_promised and not partition.is_synced,
+        may_lack_records=may_lack_records(partition),
     )

@@ -123,7 +123,7 @@ class ConfigEntry(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[_Union[ConfigSource, str]] = ...) -> None: ...
 
 class PartitionDescription(_message.Message):
-    __slots__ = ("partition", "leader", "leader_epoch", "replicas", "isr", "log_start_offset", "high_watermark", "size_bytes", "error", "elr", "partition_epoch", "adding_replicas", "removing_replicas", "is_recovering", "is_sync_pending")
+    __slots__ = ("partition", "leader", "leader_epoch", "replicas", "isr", "log_start_offset", "high_watermark", "size_bytes", "error", "elr", "partition_epoch", "adding_replicas", "removing_replicas", "is_recovering", "is_sync_pending", "may_lack_records")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +139,7 @@ class PartitionDescription(_message.Message):
     REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     IS_RECOVERING_FIELD_NUMBER: _ClassVar[int]
     IS_SYNC_PENDING_FIELD_NUMBER: _ClassVar[int]
+    MAY_LACK_RECORDS_FIELD_NUMBER: _ClassVar[int]
     partition: int
     leader: int
     leader_epoch: int
@@ -154,7 +155,8 @@ class PartitionDescription(_message.Message):
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
     is_recovering: bool
     is_sync_pending: bool
-    def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., size_bytes: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., elr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., is_recovering: _Optional[bool] = ..., is_sync_pending: _Optional[bool] = ...) -> None: ...
+    may_lack_records: bool
+    def __init__(self, partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., size_bytes: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., elr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., is_recovering: _Optional[bool] = ..., is_sync_pending: _Optional[bool] = ..., may_lack_records: _Optional[bool] = ...) -> None: ...
 
 class DeleteTopicRequest(_message.Message):
     __slots__ = ("name", "topic_id")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorate.console import cluster_health
+from quorate.console import described_topics
 from quorate.v1 import admin_pb2, errors_pb2
 from tests.unit.console.fake_administration import FakeAdministration, json_of
 
@@ -43,20 +43,22 @@ def look(
     status: int,
     topics: tuple[str, ...] = ("t",),
     moves: tuple[admin_pb2.Reassignment, ...] = (),
-    under_replicated_partition_count: int = 0,
+    min_isr: int = 1,
+    **counts: Any,
 ) -> Any:
     cluster = admin_pb2.DescribeClusterResponse(
         brokers=[admin_pb2.BrokerDescription(broker_id=each) for each in (1, 2, 3)],
         partition_count=len(partitions),
         reassigning_partition_count=len(moves),
-        under_replicated_partition_count=under_replicated_partition_count,
+        **counts,
     )
+    setting = admin_pb2.ConfigEntry(name="min.insync.replicas", value=str(min_isr))
     FakeAdministration(
         describe_cluster=cluster,
         describe_quorum=QUORUM,
         list_topics=[[admin_pb2.TopicListing(name=each) for each in topics]],
         list_reassignments=[list(moves)],
-        describe_topic=admin_pb2.TopicDescription(name="t", partitions=partitions),
+        describe_topic=admin_pb2.TopicDescription(name="t", partitions=partitions, configs=[setting]),
     ).install(monkeypatch)
     return json_of(capsys, "cluster", "health", status=status)
 
@@ -92,7 +94,7 @@ def test_leader_that_does_not_answer_at_the_moment_is_a_warning(
 
 
 def test_topics_that_were_not_looked_at_are_told(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
-    monkeypatch.setattr(cluster_health, "_TOPICS_ASKED_MAX", 1)
+    monkeypatch.setattr(described_topics, "_TOPICS_ASKED_MAX", 1)
     told = look(monkeypatch, capsys, partition(0), topics=("t", "u"), status=0)
     assert told["warnings"] == [
         "1 of 2 topics were asked about; a full disk or damage is not seen in the others"
@@ -137,3 +139,36 @@ def test_move_that_lacks_an_old_replica_is_a_problem_with_a_step(
     assert told["what_to_do"].startswith("broker 1 is there and not in sync")
     assert [(each["partition"], each["state"]) for each in told["partitions"]] == [(1, "under-replicated")]
     assert len(told["warnings"]) == 1
+
+
+def test_recovered_partition_is_a_warning_that_names_it_and_how_that_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    """All replicas are in sync, and no election comes by itself: a problem would hold up every restart."""
+    recovered = [partition(0, may_lack_records=True), partition(1, leader=3, may_lack_records=True)]
+    told = look(monkeypatch, capsys, *recovered, partition(2), recovering_partition_count=2, status=0)
+    assert (told["problems"], told["partitions"]) == ([], [])
+    [warning] = told["warnings"]
+    assert warning.startswith("2 partitions recovered, which may lack acknowledged records: t:0, t:1; ")
+    assert "let broker 2 and 3 hand over by `quorate broker drain ID` and then `--cancel`" in warning
+
+
+@pytest.mark.parametrize(
+    ("min_isr", "replicas", "warns"),
+    [(2, [1, 2, 3], False), (3, [1, 2, 3], True), (9, [1, 2, 3], True), (2, [2], False)],
+)
+def test_topic_that_can_spare_no_broker_is_a_warning_while_all_are_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys, min_isr: int, replicas: list[int], warns: bool
+) -> None:
+    sound = partition(0, replicas=replicas, isr=replicas)
+    told = look(monkeypatch, capsys, sound, min_isr=min_isr, status=0)
+    assert len(told["warnings"]) == warns
+    for warning in told["warnings"]:
+        assert warning.startswith("1 topic takes no records as soon as one of its brokers is away")
+        assert "min.insync.replicas is as high as the number of its replicas: t;" in warning
+
+
+def test_what_a_move_adds_is_no_headroom_yet(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
+    growing = partition(0, replicas=[1, 2, 4], isr=[1, 2], adding_replicas=[4])
+    [warning] = look(monkeypatch, capsys, growing, min_isr=2, status=0)["warnings"]
+    assert "as soon as one of its brokers is away" in warning

@@ -112,6 +112,57 @@ async def test_nothing_begins_while_something_is_missing_already(
     assert restarter.restarted == []
 
 
+async def test_moves_that_copy_are_named_and_waited_for_as_what_they_are() -> None:
+    """Health calls the cluster healthy then: replicas that are not in sync would contradict it."""
+    moves = [
+        admin_pb2.Reassignment(
+            partition=admin_pb2.PartitionName(topic="t", partition=number),
+            replicas=[1, 2, 4],
+            adding_replicas=[4],
+            isr=[1, 2],
+        )
+        for number in range(2)
+    ]
+    moving = described(under_replicated_partition_count=2, reassigning_partition_count=2)
+    restarter = FakeRestarter(APART)
+    with pytest.raises(UnsafeToRestart) as caught:
+        await roll(restarter, describe_cluster=moving, describe_quorum=SOUND, list_reassignments=[moves])
+    assert "2 partitions move, and new replicas are not in sync yet: t:0, t:1;" in caught.value.message
+    assert "2 partitions with replicas that are not in sync" not in caught.value.message
+    assert "`quorate partition reassign --cancel`" in (caught.value.what_to_do or "")
+    assert restarter.restarted == []
+
+
+async def test_partitions_that_were_recovered_hold_up_no_restart() -> None:
+    """Only another leader ends it, and a restart is what brings one where there is one replica."""
+    restarter = FakeRestarter(APART[:1])
+    recovered = described(recovering_partition_count=2)
+    await roll(restarter, describe_cluster=recovered, describe_quorum=SOUND, check_broker_restart=SAFE)
+    assert restarter.restarted == ["broker-1"]
+
+
+async def test_whoever_cannot_be_spared_is_known_before_the_first_node_is_touched() -> None:
+    """Controllers go first: three of them were restarted before the first broker was refused."""
+
+    class Structural(FakeAdministration):
+        async def check_broker_restart(self, broker_id: int) -> admin_pb2.CheckBrokerRestartResponse:
+            return admin_pb2.CheckBrokerRestartResponse(reasons=[f"29 partitions need broker {broker_id}."])
+
+    restarter = FakeRestarter(APART)
+    in_turn = Roll(
+        restarter,
+        timeout_s=60.0,
+        is_forced=False,
+        tell=lambda _line: None,
+        connected=lambda _bootstrap: Structural(describe_cluster=described(), describe_quorum=SOUND),  # type: ignore[arg-type,return-value]  # as above
+    )
+    with pytest.raises(UnsafeToRestart) as caught:
+        await in_turn.run(restarter.nodes)
+    assert caught.value.message == ("broker-1: 29 partitions need broker 1. Not safe either: broker-2.")
+    assert "a smaller min.insync.replicas (`quorate topic alter`" in (caught.value.what_to_do or "")
+    assert restarter.restarted == []
+
+
 async def test_cluster_that_does_not_answer_is_not_touched() -> None:
     restarter = FakeRestarter(APART)
     with pytest.raises(UnsafeToRestart, match="UNAVAILABLE: nobody"):

@@ -55,26 +55,28 @@ def test_change_that_is_refused_leaves_the_topic_as_it_was(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("value", "source", "warns"),
+    ("value", "source", "warning"),
     [
-        ("2", admin_pb2.CONFIG_SOURCE_TOPIC, False),
-        ("3", admin_pb2.CONFIG_SOURCE_TOPIC, True),
-        ("3", admin_pb2.CONFIG_SOURCE_DEFAULT, False),
+        ("1", admin_pb2.CONFIG_SOURCE_TOPIC, ""),
+        ("2", admin_pb2.CONFIG_SOURCE_TOPIC, "is 2, as high as the number of replicas"),
+        ("3", admin_pb2.CONFIG_SOURCE_TOPIC, "2 is in force"),
+        ("3", admin_pb2.CONFIG_SOURCE_DEFAULT, ""),
     ],
 )
-def test_more_replicas_in_sync_than_there_are_replicas_are_warned_of(
+def test_as_many_replicas_in_sync_as_there_are_or_more_are_warned_of(
     monkeypatch: pytest.MonkeyPatch,
     capsys: Capsys,
     value: str,
     source: admin_pb2.ConfigSource,
-    warns: bool,
+    warning: str,
 ) -> None:
     topic = described()
     topic.configs.add(name="min.insync.replicas", value=value, source=source)
     FakeAdministration(create_topic=topic, alter_configs=[[], []], describe_topic=topic).install(monkeypatch)
     for command in (["create", "t"], ["alter", "t", "--config", f"min.insync.replicas={value}"]):
         assert main(["topic", *command]) == 0
-        assert ("2 is in force" in capsys.readouterr().err) == warns
+        told = capsys.readouterr().err
+        assert (warning in told, told.startswith("warning: ")) == (True, bool(warning))
 
 
 def test_topic_is_deleted_by_id(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:

@@ -9,6 +9,7 @@ import pytest
 from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.cluster_description import describe_cluster
 from quorate.controller.features import SupportedLevels, update_feature_level
+from quorate.controller.topic_descriptions import topic_description
 from quorate.core.ids import BrokerId
 from quorate.errors import UnsupportedFeatureLevel
 from quorate.metadata.image import NO_LEADER
@@ -54,6 +55,8 @@ def test_partition_whose_leader_was_chosen_uncleanly_is_counted() -> None:
     cluster.configure("", {"unclean.leader.election.enable": "true"})
     described = describe_cluster(cluster.image, controller=None, controllers=[])
     assert described.recovering_partition_count == 1
+    told = topic_description(cluster.image, cluster.topic()).partitions
+    assert [each.may_lack_records for each in told] == [True, False]
     assert not described.HasField("controller")
     assert list(described.unclean_election_topics) == ["t"]
 

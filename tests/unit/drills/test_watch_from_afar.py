@@ -66,6 +66,7 @@ class _Admin:
             size_bytes=0,
             is_recovering=False,
             is_sync_pending=False,
+            may_lack_records=False,
             error=None,
         )
         return TopicDescription(name, "id", 3, {}, (partition,))

@@ -67,6 +67,8 @@ class PartitionDescription:
     is_recovering: bool
     #: changed to durability=fsync, and not everything is synced yet
     is_sync_pending: bool
+    #: chosen by an operator or uncleanly, the leader may lack acknowledged records, and leads still
+    may_lack_records: bool
     #: why it cannot be served; None: it can
     error: QuorateError | None
 

@@ -309,17 +309,24 @@ def raise_feature_level(session: Session, level: int | None) -> None:
 def alter_config(
     session: Session, settings: tuple[str, ...], configs: tuple[str, ...], removed: tuple[str, ...]
 ) -> None:
-    """Change what holds for every topic that has no value of its own."""
+    """Change what holds for every topic that has no value of its own.
+
+    Warns of topics that can then spare none of their brokers.
+    """
     if not settings and not configs and not removed:
         raise click.UsageError("nothing to change: give KEY=VALUE or --delete-config")
-    from quorate.console.config_changes import config_changes
+    from quorate.console.config_changes import alter_cluster_configs, config_changes
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
     from quorate.console.topic_documents import config_document, print_configs
     from quorate.v1 import admin_pb2
 
     request = admin_pb2.AlterConfigsRequest(changes=config_changes([*settings, *configs], removed))
-    in_force = with_connection(session.bootstrap, lambda connection: connection.alter_configs(request))
+    in_force, warnings = with_connection(
+        session.bootstrap, lambda connection: alter_cluster_configs(connection, request)
+    )
+    for warning in warnings:
+        session.note(f"warning: {warning}")
     if session.json:
         print_json({"configs": config_document(in_force)})
     else:

@@ -242,10 +242,10 @@ def delete(session: Session, name: str, yes: bool) -> None:  # noqa: FBT001  # c
 
 
 def _warn(session: Session, changed: admin_pb2.TopicDescription) -> None:
-    from quorate.console.topic_documents import min_isr_warning
+    from quorate.console.headroom import own_min_isr_warning
 
-    if (warning := min_isr_warning(changed)) is not None:
-        session.note(warning)
+    if (warning := own_min_isr_warning(changed)) is not None:
+        session.note(f"warning: {warning}")
 
 
 def _parse_assignment(text: str | None) -> list[admin_pb2.ReplicaAssignment]:

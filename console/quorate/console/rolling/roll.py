@@ -110,8 +110,10 @@ class Roll:
         if problems := await self._problems():
             raise UnsafeToRestart(
                 f"the cluster is not healthy: {'; '.join(problems)}",
-                "`quorate cluster health` says what to do; begin when it is healthy",
+                "`quorate cluster health` says what to do; begin when it is healthy and no partition moves: "
+                "moves end by themselves, or are called off by `quorate partition reassign --cancel`",
             )
+        await self._check_all(nodes)
         while left:
             before = await self._look()
             node = next_node(left.values(), before.controller if before.HasField("controller") else None)
@@ -168,7 +170,8 @@ class Roll:
         try:
             async with self._connected(self._restarter.bootstrap) as connection:
                 cluster = await connection.describe_cluster()
-                problems = unsettled(cluster, await connection.describe_quorum())
+                moves = await connection.list_reassignments() if cluster.reassigning_partition_count else []
+                problems = unsettled(cluster, await connection.describe_quorum(), moves)
         except QuorateError as error:
             return [f"{error.code}: {error.message}"]
         if awaited is not None and not awaited.is_back(cluster):
@@ -179,18 +182,37 @@ class Roll:
         async with self._connected(self._restarter.bootstrap) as connection:
             return await connection.describe_cluster()
 
+    async def _check_all(self, nodes: Sequence[RollingNode]) -> None:
+        """What can be known before the first one is touched: too few replicas or voters stay too few."""
+        if self._is_forced:
+            return
+        found = {node.name: objections for node in nodes if (objections := await self._objections(node))}
+        if found:
+            (name, objections), *others = found.items()
+            also = f" Not safe either: {', '.join(other for other, _ in others)}." if others else ""
+            raise _unsafe(name, objections, also)
+
     async def _check(self, node: RollingNode) -> None:
+        objections = await self._objections(node)
+        if objections and not self._is_forced:
+            raise _unsafe(node.name, objections)
+        for objection in objections:
+            self._tell(f"  forced: {objection}")
+
+    async def _objections(self, node: RollingNode) -> list[str]:
         objections: list[str] = []
         async with self._connected(self._restarter.bootstrap) as connection:
             if "broker" in node.roles:
                 answer = await connection.check_broker_restart(node.id)
                 objections += [] if answer.is_safe else answer.reasons
             objections += quorum_objections(node.id, await connection.describe_quorum(), name=node.name)
-        if objections and not self._is_forced:
-            raise UnsafeToRestart(
-                f"{node.name}: {' '.join(objections)}",
-                "give those topics more replicas (`quorate partition reassign`), or the quorum more voters; "
-                "or accept it with --force",
-            )
-        for objection in objections:
-            self._tell(f"  forced: {objection}")
+        return objections
+
+
+def _unsafe(name: str, objections: Sequence[str], also: str = "") -> UnsafeToRestart:
+    return UnsafeToRestart(
+        f"{name}: {' '.join(objections)}{also}",
+        "give those topics more replicas (`quorate partition reassign`) or a smaller min.insync.replicas "
+        "(`quorate topic alter`, `quorate cluster alter-config`), or the quorum more voters; or accept it "
+        "with --force",
+    )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from quorate.client.quorum_objections import SETTLED_VOTERS
-from quorate.console.cluster_health import health_of
+from quorate.console.cluster_health import health_of, moves_sentence
 from quorate.v1 import admin_pb2
 
 __all__ = ["RollingNode", "next_node", "unsettled"]
@@ -37,11 +37,15 @@ def next_node(left: Iterable[RollingNode], controller_id: int | None) -> Rolling
 
 
 def unsettled(
-    cluster: admin_pb2.DescribeClusterResponse, quorum: admin_pb2.DescribeQuorumResponse
+    cluster: admin_pb2.DescribeClusterResponse,
+    quorum: admin_pb2.DescribeQuorumResponse,
+    moves: Sequence[admin_pb2.Reassignment] = (),
 ) -> list[str]:
     """What is not as it was before; nobody is restarted as long as there is something."""
-    found = list(health_of(cluster, quorum).problems)
+    found = list(health_of(cluster, quorum, moves).problems)
     # Health calls these a warning, because they pass; a restart has to wait until they have.
+    if sentence := moves_sentence(moves):
+        found.append(sentence)
     found += [
         f"voter {voter.node_id} is {voter.state}"
         for voter in quorum.voters
