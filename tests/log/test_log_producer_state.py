@@ -385,7 +385,7 @@ async def test_snapshot_that_is_being_made_while_the_log_is_cut_is_not_written(
 async def test_snapshot_that_cannot_be_written_costs_a_longer_replay_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def full(*_: object) -> None:
+    async def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr(log_writer, "HEADERS_PER_STEP", 2)

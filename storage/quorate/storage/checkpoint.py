@@ -28,6 +28,7 @@ __all__ = [
     "DamagedCheckpoint",
     "read_checkpoint",
     "write_body_cached",
+    "write_body_synced",
     "write_cached",
     "write_durably",
 ]
@@ -103,6 +104,13 @@ def write_cached(disk: Disk, path: str, state: dict[str, Any]) -> None:
 def write_body_cached(disk: Disk, path: str, body: bytes) -> None:
     """As ``write_cached``, of what was made JSON elsewhere: a large state, in steps. One line."""
     _replace(disk, path, _framed(body))
+
+
+async def write_body_synced(disk: Disk, path: str, body: bytes) -> None:
+    """Where the file that is replaced counts: whichever a power loss leaves under the name is whole."""
+    temporary = path + TEMPORARY_SUFFIX
+    await disk.write_file(temporary, _framed(body))
+    disk.rename(temporary, path)
 
 
 def _replace(disk: Disk, path: str, content: bytes) -> None:

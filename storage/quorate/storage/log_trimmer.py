@@ -189,12 +189,13 @@ class LogTrimmer:
             await self._sync_state.write_checkpoint(log_start_offset=offset)
             state.log_start_offset = offset
             self._sync_state.note_names_changed()
-            while len(state.segments) > 1 and state.segments[1].base_offset <= offset:
+            # Not to the log start as such: a segment may have begun there meanwhile, and no snapshot was kept
+            # for that.
+            while state.segments[0].base_offset < first_kept:
                 state.segments.pop(0).delete()
-            first = state.segments[0].base_offset
-            remove_snapshots(state.context.disk, state.directory, below=first)
+            remove_snapshots(state.context.disk, state.directory, below=first_kept)
             # Up to the first batch that is still there, not to the log start within its segment.
-            if state.epochs.truncate_from_start(first):
+            if state.epochs.truncate_from_start(first_kept):
                 state.epochs.save_cached()
         except OSError as error:
             raise state.storage_error("delete segments of", state.directory, error) from error

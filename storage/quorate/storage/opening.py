@@ -25,7 +25,13 @@ from quorate.storage.log_files import (
     remove_temporary_files,
 )
 from quorate.storage.log_state import LogState
-from quorate.storage.producer_snapshots import load_snapshot, remove_snapshots, replay_producers
+from quorate.storage.producer_snapshots import (
+    load_snapshot,
+    newest_snapshot,
+    remove_snapshots,
+    replay_producers,
+    sync_snapshot,
+)
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, load_damage
 from quorate.storage.recovery import Fault, LogScanner, StartKind, cut_is_allowed, is_unwritten
@@ -96,7 +102,7 @@ class _Opening:
             Segment(self._context, self._config, self._directory, base)
             for base in list_segments(self._context.disk, self._directory)
         ]
-        damage = self._apply_log_checkpoint(checkpoint)
+        damage = await self._apply_log_checkpoint(checkpoint)
         if damage is not None:
             return damage
         if not state.segments:
@@ -122,7 +128,7 @@ class _Opening:
             log.warning("log_checkpoint_damaged", path=damaged.path, reason=damaged.reason)
             return None
 
-    def _apply_log_checkpoint(self, checkpoint: dict[str, Any] | None) -> Damage | None:
+    async def _apply_log_checkpoint(self, checkpoint: dict[str, Any] | None) -> Damage | None:
         """Log start and recovery point; segments that should be there and are not are damage."""
         state = self.state
         segments = state.segments
@@ -132,17 +138,31 @@ class _Opening:
             return None
         state.log_start_offset = Offset(checkpoint["log_start_offset"])
         self.report.recovery_point = Offset(checkpoint["recovery_point"])
-        self._drop_segments_before_log_start()
+        await self._drop_segments_before_log_start()
         if segments and segments[0].base_offset > state.log_start_offset:
             return Damage(segments[0].path, 0, state.log_start_offset, "segments before this one are missing")
         if not segments and self.report.recovery_point > state.log_start_offset:
             return Damage(self._directory, 0, state.log_start_offset, "all segments are missing")
         return None
 
-    def _drop_segments_before_log_start(self) -> None:
-        """Deleting them was decided and recorded before a crash; finish it."""
-        segments = self.state.segments
-        while len(segments) > 1 and segments[1].base_offset <= self.state.log_start_offset:
+    async def _drop_segments_before_log_start(self) -> None:
+        """Deleting them was decided and recorded before a crash; finish it, as far as a snapshot vouches.
+
+        What was under way had its snapshot on the device first. A power loss may have undone some of it,
+        with gaps in between, all before that snapshot. But if the log start was the end when it was raised,
+        another segment may have begun there since, and nobody has made sure of its snapshot. Without one,
+        the segment before stays until the next retention, which does.
+        """
+        disk, directory, segments = self._context.disk, self._directory, self.state.segments
+        before = [segment for segment in segments[1:] if segment.base_offset <= self.state.log_start_offset]
+        found = await run_in_turns(newest_snapshot(disk, directory, [each.base_offset for each in before]))
+        if found is None:
+            return
+        kept, _ = found
+        # It may be in the page cache alone, and nothing else will tell of the producers.
+        await sync_snapshot(disk, directory, kept)
+        await disk.fsync_directory(directory)
+        while segments[0].base_offset < kept:
             segments.pop(0).delete()
 
     def _create_first_segment(self) -> None:

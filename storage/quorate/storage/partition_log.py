@@ -12,7 +12,8 @@ Appending is one write to the page cache. What has to be on the device before it
 
 - a new leader epoch is on record before the first batch that carries it;
 - the recovery point is lowered on the device before a truncation;
-- the log start is raised on the device before segments are deleted.
+- the log start is raised on the device before segments are deleted, and the snapshot of producers where
+  the first one begins that stays.
 """
 
 from __future__ import annotations
@@ -138,8 +139,7 @@ class PartitionLog:
             active.persist_indexes()
             await active.sync_indexes()
         encoded = await run_in_turns(encode_snapshot(state.producers))
-        write_snapshot(state.context.disk, state.directory, encoded, state.log_end_offset)
-        await sync_snapshot(state.context.disk, state.directory, state.log_end_offset)
+        await write_snapshot(state.context.disk, state.directory, encoded, state.log_end_offset)
         if not state.epochs.is_saved:
             state.epochs.save_cached()
         await state.epochs.sync()

@@ -13,7 +13,12 @@ from itertools import islice
 from quorate.core.disk import Disk
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
-from quorate.storage.checkpoint import DamagedCheckpoint, read_checkpoint, write_body_cached
+from quorate.storage.checkpoint import (
+    DamagedCheckpoint,
+    read_checkpoint,
+    write_body_cached,
+    write_body_synced,
+)
 from quorate.storage.file_writes import sync_file
 from quorate.storage.log_files import list_snapshots, snapshot_path
 from quorate.storage.producer_state import ProducerStates
@@ -24,6 +29,7 @@ __all__ = [
     "encode_snapshot",
     "keep_snapshot",
     "load_snapshot",
+    "newest_snapshot",
     "remove_snapshots",
     "replay_producers",
     "save_snapshot",
@@ -35,8 +41,13 @@ log = get_logger(__name__)
 
 
 def save_snapshot(disk: Disk, directory: str, producers: ProducerStates, end_offset: Offset) -> None:
-    """The state before ``end_offset``, to the page cache; ``sync_snapshot`` makes it durable."""
-    write_snapshot(disk, directory, run_at_once(encode_snapshot(producers)), end_offset)
+    """The state before ``end_offset``, to the page cache; ``sync_snapshot`` makes it durable.
+
+    Only where the batches just before ``end_offset`` are there: else it may take the place of one that is
+    needed (``write_snapshot``).
+    """
+    body = run_at_once(encode_snapshot(producers))
+    write_body_cached(disk, snapshot_path(directory, end_offset), body)
 
 
 def encode_snapshot(producers: ProducerStates) -> Steps[bytes]:
@@ -48,8 +59,12 @@ def encode_snapshot(producers: ProducerStates) -> Steps[bytes]:
     return b'{"producers":[' + b",".join(parts) + b"]}"
 
 
-def write_snapshot(disk: Disk, directory: str, encoded: bytes, end_offset: Offset) -> None:
-    write_body_cached(disk, snapshot_path(directory, end_offset), encoded)
+async def write_snapshot(disk: Disk, directory: str, encoded: bytes, end_offset: Offset) -> None:
+    """On the device before it takes the place of another, which may be the only one to tell of producers.
+
+    Its name is not. The caller holds ``files_lock``: two at a time would write one file.
+    """
+    await write_body_synced(disk, snapshot_path(directory, end_offset), encoded)
 
 
 async def keep_snapshot(disk: Disk, directory: str, segments: Sequence[Segment], end_offset: Offset) -> None:
@@ -57,11 +72,11 @@ async def keep_snapshot(disk: Disk, directory: str, segments: Sequence[Segment],
 
     As long as they are there, a snapshot that is missing or damaged is no loss.
     """
-    if await run_in_turns(_loaded(disk, directory, end_offset)) is None:
-        producers = await run_in_turns(replay_producers(disk, directory, segments, end_offset))
-        encoded = await run_in_turns(encode_snapshot(producers))
-        write_snapshot(disk, directory, encoded, end_offset)
-    await sync_snapshot(disk, directory, end_offset)
+    if await run_in_turns(_loaded(disk, directory, end_offset)) is not None:
+        await sync_snapshot(disk, directory, end_offset)
+        return
+    producers = await run_in_turns(replay_producers(disk, directory, segments, end_offset))
+    await write_snapshot(disk, directory, await run_in_turns(encode_snapshot(producers)), end_offset)
 
 
 async def sync_snapshot(disk: Disk, directory: str, end_offset: Offset) -> None:
@@ -91,16 +106,24 @@ def _loaded(disk: Disk, directory: str, end_offset: Offset) -> Steps[ProducerSta
     return producers
 
 
+def newest_snapshot(
+    disk: Disk, directory: str, offsets: Sequence[Offset]
+) -> Steps[tuple[Offset, ProducerStates] | None]:
+    """Of those at the offsets, which ascend, the last that is there and whole."""
+    for offset in reversed(offsets):
+        found = yield from _loaded(disk, directory, offset)
+        if found is not None:
+            return offset, found
+    return None
+
+
 def replay_producers(
     disk: Disk, directory: str, segments: Sequence[Segment], end_offset: Offset
 ) -> Steps[ProducerStates]:
     """The state before ``end_offset``: the newest snapshot at or before it, and the batches since."""
-    producers, replay_from = ProducerStates(), Offset(0)
-    for offset in reversed(list_snapshots(disk, directory)):
-        found = (yield from _loaded(disk, directory, offset)) if offset <= end_offset else None
-        if found is not None:
-            producers, replay_from = found, offset
-            break
+    offsets = [offset for offset in list_snapshots(disk, directory) if offset <= end_offset]
+    found = yield from newest_snapshot(disk, directory, offsets)
+    replay_from, producers = found or (Offset(0), ProducerStates())
     for segment in segments:
         if segment.next_offset <= replay_from or segment.base_offset >= end_offset:
             continue

@@ -113,13 +113,14 @@ class SyncState:
             return
         state = self._state
         encoded = await run_in_turns(encode_snapshot(due.producers))
-        if state.is_closed or state.cuts_begun != due.cuts_begun:
-            return  # there may be other batches before that offset by now
-        try:
-            write_snapshot(state.context.disk, state.directory, encoded, due.end_offset)
-        except OSError as error:
-            # The batches tell the same.
-            log.warning("producer_snapshot_not_written", path=state.directory, error=str(error))
+        async with self.files_lock:
+            if state.is_closed or state.cuts_begun != due.cuts_begun:
+                return  # there may be other batches before that offset by now
+            try:
+                await write_snapshot(state.context.disk, state.directory, encoded, due.end_offset)
+            except OSError as error:
+                # The batches tell the same, or a snapshot that was kept before they went.
+                log.warning("producer_snapshot_not_written", path=state.directory, error=str(error))
 
     def mark(self) -> None:
         """Records of this log count for being on the device: a start has to know that (``opening``).

@@ -12,10 +12,16 @@ from quorate.chaos.models.log.copied_producers_story import (
     many_who_fill_in_old_data_are_remembered_by_their_leader,
     the_newest_that_were_copied_are_remembered,
 )
+from quorate.chaos.models.log.deleted_producers_story import (
+    a_snapshot_that_is_needed_is_not_replaced_by_one_that_may_be_lost,
+    a_start_deletes_nothing_before_the_device_has_the_snapshot,
+    a_start_deletes_nothing_that_no_snapshot_tells_of,
+    what_was_sealed_while_the_log_start_rose_stays,
+)
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
 from quorate.chaos.sim.patch import Patch
-from quorate.core.disk import Bytes
+from quorate.core.disk import Bytes, Disk
 from quorate.core.ids import Offset, ProducerId
 from quorate.core.records import BatchFault, BatchHeader, FaultKind, ScanResult, parse_header
 from quorate.errors import QuorateError
@@ -27,14 +33,18 @@ from quorate.storage import (
     log_trimmer,
     log_writer,
     opening,
+    producer_snapshots,
     producer_state,
     recovery,
     retention,
 )
 from quorate.storage.append_group import AppendGroup
+from quorate.storage.checkpoint import write_body_cached
+from quorate.storage.file_writes import sync_file
 from quorate.storage.group_commit import GroupCommit
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
+from quorate.storage.producer_snapshots import remove_snapshots
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.recent_batches import RecentTail
 from quorate.storage.recovery import LogScanner
@@ -110,12 +120,12 @@ def recovery_ignores_the_recovery_point(patch: Patch) -> None:
     patch.setattr(opening._Opening, "_apply_log_checkpoint", _without_recovery_point)
 
 
-def _without_recovery_point(
+async def _without_recovery_point(
     self: opening._Opening,
     checkpoint: dict[str, Any] | None,
     _original: Callable[..., Any] = opening._Opening._apply_log_checkpoint,
 ) -> object:
-    result = _original(self, checkpoint)
+    result = await _original(self, checkpoint)
     self.report.recovery_point = Offset(0)
     return result
 
@@ -232,6 +242,53 @@ def snapshot_is_due_of_what_is_about_to_be_cut_off(patch: Patch) -> None:
         self._state.cuts_under_way = cuts
 
     patch.setattr(SyncState, "note_snapshot_due", note)
+
+
+@mutation(49, hunt=_story(a_start_deletes_nothing_that_no_snapshot_tells_of))
+def start_deletes_what_no_snapshot_tells_of(patch: Patch) -> None:
+    """All that lies before the log start, as if it were known that it had been about to go."""
+
+    async def drop(self: opening._Opening) -> None:
+        segments = self.state.segments
+        while len(segments) > 1 and segments[1].base_offset <= self.state.log_start_offset:
+            segments.pop(0).delete()
+
+    patch.setattr(opening._Opening, "_drop_segments_before_log_start", drop)
+
+
+@mutation(49, hunt=_story(a_start_deletes_nothing_before_the_device_has_the_snapshot))
+def start_deletes_before_the_device_has_the_snapshot(patch: Patch) -> None:
+    """A process that was killed has left it in the page cache."""
+
+    async def sync(*_: object) -> None: ...
+
+    patch.setattr(opening, "sync_snapshot", sync)
+
+
+@mutation(49, hunt=_story(what_was_sealed_while_the_log_start_rose_stays))
+def log_start_takes_what_was_sealed_while_it_rose(patch: Patch) -> None:
+    """The snapshot that was kept lies before it."""
+    original = LogTrimmer._raise_log_start
+
+    async def raise_log_start(self: LogTrimmer, offset: Offset) -> None:
+        await original(self, offset)
+        state = self._state
+        while len(state.segments) > 1 and state.segments[1].base_offset <= offset:
+            state.segments.pop(0).delete()
+        remove_snapshots(state.context.disk, state.directory, below=state.segments[0].base_offset)
+
+    patch.setattr(LogTrimmer, "_raise_log_start", raise_log_start)
+
+
+@mutation(49, hunt=_story(a_snapshot_that_is_needed_is_not_replaced_by_one_that_may_be_lost))
+def snapshot_is_replaced_before_the_new_one_is_synced(patch: Patch) -> None:
+    """It is the same, and a power loss leaves its name alone."""
+
+    async def write(disk: Disk, path: str, body: bytes) -> None:
+        write_body_cached(disk, path, body)
+        await sync_file(disk, path)
+
+    patch.setattr(producer_snapshots, "write_body_synced", write)
 
 
 @mutation(45, hunt=_story(check.check_failed_sync))
