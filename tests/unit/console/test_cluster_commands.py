@@ -61,7 +61,7 @@ def test_describe_names_brokers_controllers_and_counts(
     monkeypatch: pytest.MonkeyPatch, capsys: Capsys
 ) -> None:
     described = cluster(brokers=[broker(1, is_fenced=True), broker(2, rack="r", leader_count=3)])
-    FakeAdministration(describe_cluster=described).install(monkeypatch)
+    FakeAdministration(describe_cluster=described, describe_configs=configs()).install(monkeypatch)
     document = json_of(capsys, "cluster", "describe")
     assert document["controllers"] == [{"id": 101, "address": "c1:9092"}]
     assert [(each["id"], each["state"], each["rack"]) for each in document["brokers"]] == [
@@ -77,7 +77,37 @@ def test_cluster_without_a_controller_says_so(monkeypatch: pytest.MonkeyPatch, c
     described = cluster()
     described.ClearField("controller")
     FakeAdministration(describe_cluster=described).install(monkeypatch)
-    assert json_of(capsys, "cluster", "describe")["controller"] is None
+    document = json_of(capsys, "cluster", "describe")
+    assert (document["controller"], document["configs"]) == (None, {})
+
+
+def configs(**values: str) -> admin_pb2.AlterConfigsResponse:
+    """``values``: set for the cluster."""
+    entries = [
+        admin_pb2.ConfigEntry(name="segment.ms", value="9", source=admin_pb2.CONFIG_SOURCE_DEFAULT),
+        *(
+            admin_pb2.ConfigEntry(
+                name=name.replace("_", "."), value=value, source=admin_pb2.CONFIG_SOURCE_CLUSTER
+            )
+            for name, value in values.items()
+        ),
+    ]
+    return admin_pb2.AlterConfigsResponse(configs=entries)
+
+
+def test_what_is_set_for_the_cluster_can_be_looked_at(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    answer = configs(follower_replication_throttled_rate="1048576")
+    FakeAdministration(describe_cluster=cluster(), describe_configs=answer).install(monkeypatch)
+    assert main(["cluster", "describe"]) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[-1] == "  follower.replication.throttled.rate=1048576 (cluster)"
+    assert "segment.ms" not in told, "nobody has set it"
+    assert json_of(capsys, "cluster", "describe")["configs"] == {
+        "segment.ms": {"value": "9", "source": "default"},
+        "follower.replication.throttled.rate": {"value": "1048576", "source": "cluster"},
+    }
 
 
 def test_quorum_shows_whose_metadata_differs(monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:

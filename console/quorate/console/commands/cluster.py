@@ -13,6 +13,7 @@ from quorate.console.session import LocalCommand, QuorateGroup, Session, pass_se
 if TYPE_CHECKING:
     from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.console.cluster_health import Health
+    from quorate.v1 import admin_pb2
 
 __all__ = ["cluster"]
 
@@ -25,16 +26,27 @@ def cluster() -> None:
 @cluster.command()
 @pass_session
 def describe(session: Session) -> None:
-    """Show brokers, controllers, and how many partitions are not as they should be."""
+    """Show brokers, controllers, partitions that are not as they should be, what `alter-config` has set."""
     from quorate.console.cluster_documents import cluster_document, print_cluster
     from quorate.console.connecting import with_connection
     from quorate.console.output import print_json
+    from quorate.console.topic_documents import config_document, print_configs
 
-    found = with_connection(session.bootstrap, lambda connection: connection.describe_cluster())
+    async def work(
+        connection: ImpatientAdmin,
+    ) -> tuple[admin_pb2.DescribeClusterResponse, list[admin_pb2.ConfigEntry]]:
+        found = await connection.describe_cluster()
+        # Without an active controller nobody knows what holds now, and asking would only take long.
+        return found, list((await connection.describe_configs()).configs) if found.HasField(
+            "controller"
+        ) else []
+
+    found, configs = with_connection(session.bootstrap, work)
     if session.json:
-        print_json(cluster_document(found))
+        print_json({**cluster_document(found), "configs": config_document(configs)})
     else:
         print_cluster(found)
+        print_configs(configs)
 
 
 @cluster.command()
