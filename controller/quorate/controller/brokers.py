@@ -31,6 +31,7 @@ from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import (
     BrokerNotAvailable,
     DuplicateBroker,
+    InvalidConfig,
     InvalidRequest,
     StaleBrokerEpoch,
     UnexpectedBrokerEpoch,
@@ -240,11 +241,12 @@ def _check_registration(image: MetadataImage, request: RegisterBrokerRequest) ->
         if not getattr(request, field):
             raise InvalidRequest(f"the registration of broker {request.broker_id} lacks its {field}")
     if request.cluster_id not in ("", image.cluster_id):
-        raise InvalidRequest(
-            f"the directory of broker {request.broker_id} belongs to cluster {request.cluster_id}, "
-            f"this is cluster {image.cluster_id}",
+        raise InvalidConfig(
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id}, and these are controllers "
+            f"of cluster {image.cluster_id}: correct its cluster.id or its controller.voters; where its "
+            "directory comes from the other cluster, give it an empty data.dir",
             broker_id=request.broker_id,
-            directory_cluster_id=request.cluster_id,
+            broker_cluster_id=request.cluster_id,
             cluster_id=image.cluster_id,
         )
     if not request.feature_level_min <= image.feature_level <= request.feature_level_max:

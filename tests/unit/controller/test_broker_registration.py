@@ -17,6 +17,7 @@ from quorate.core.ids import BrokerEpoch, BrokerId
 from quorate.errors import (
     BrokerNotAvailable,
     DuplicateBroker,
+    InvalidConfig,
     InvalidRequest,
     UnexpectedBrokerEpoch,
     UnsupportedFeatureLevel,
@@ -334,7 +335,7 @@ def test_draining_survives_a_restart() -> None:
 
 def test_a_directory_of_another_cluster_is_refused() -> None:
     cluster = SmallCluster(0)
-    with pytest.raises(InvalidRequest, match="belongs to cluster elsewhere"):
+    with pytest.raises(InvalidConfig, match=r"belongs to cluster elsewhere.*correct its cluster\.id"):
         register(cluster, registration(cluster, 1, cluster_id="elsewhere"))
 
 

@@ -84,6 +84,24 @@ async def test_directory_of_another_cluster_is_refused_at_the_start_and_after_th
         await directory.note_epoch(BrokerEpoch(9), "another")
 
 
+async def test_cluster_that_the_configuration_names_is_not_noted_before_it_has_taken_the_broker() -> None:
+    """A wrong one is refused. Once noted in the directory, it could not be corrected any more."""
+    disk = SimDisk()
+    wrong = await open_as(disk, NODE, "wrong")
+    assert wrong.cluster_id == "wrong", "the controllers are told, and refuse it"
+    await wrong.recover_logs(lambda _: SMALL_CONFIG)
+    await wrong.note_incarnation("first")
+    disk.crash()
+    corrected = await open_as(disk, NODE, CLUSTER)
+    assert (corrected.cluster_id, corrected.directory_id) == (CLUSTER, wrong.directory_id)
+    await corrected.recover_logs(lambda _: SMALL_CONFIG)
+    await corrected.note_incarnation("second")
+    await corrected.note_epoch(BrokerEpoch(7), CLUSTER)
+    disk.crash()
+    with pytest.raises(InvalidConfig, match="belongs to cluster the-cluster"):
+        await open_as(disk, NODE, "wrong")
+
+
 async def test_every_flipped_bit_of_the_identity_refuses_the_start() -> None:
     disk = SimDisk()
     assert await (await started(disk)).close()

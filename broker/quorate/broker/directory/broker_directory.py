@@ -87,6 +87,7 @@ class BrokerDirectory:
         path: str,
         lock: File,
         identity: DirectoryIdentity,
+        configured_cluster_id: str | None,
         found: RunNotes,
         uptime: Uptime,
         witness: CacheWitness,
@@ -97,6 +98,7 @@ class BrokerDirectory:
         self._path = path
         self._lock = lock
         self._identity = identity
+        self._configured_cluster_id = configured_cluster_id
         #: the notes as this process found them
         self._found = found
         #: the one that this process runs in
@@ -126,7 +128,7 @@ class BrokerDirectory:
         try:
             identity = read_identity(disk, path)
             if identity is None:
-                identity = new_identity(node_id, cluster_id, random_bytes)
+                identity = new_identity(node_id, random_bytes)
                 await _format(context, path, identity)
             check_owner(path, identity, node_id, cluster_id)
             found = read_run_notes(disk, path)
@@ -142,7 +144,9 @@ class BrokerDirectory:
             if isinstance(error, OSError):
                 raise _cannot_use(path, error) from error
             raise
-        directory = cls(context, path, lock, identity, found, uptime, witness, device_witness, logs)
+        directory = cls(
+            context, path, lock, identity, cluster_id, found, uptime, witness, device_witness, logs
+        )
         context.on_storage_error = directory._note_storage_error
         context.on_recovery_damage = directory._note_unsound_log
         return directory
@@ -159,8 +163,8 @@ class BrokerDirectory:
 
     @property
     def cluster_id(self) -> str | None:
-        """None until the first registration."""
-        return self._identity.cluster_id
+        """Until the first registration what the configuration calls it, or None."""
+        return self._identity.cluster_id or self._configured_cluster_id
 
     @property
     def start(self) -> StartKind:

@@ -34,11 +34,10 @@ class DirectoryIdentity:
     cluster_id: str | None
 
 
-def new_identity(
-    node_id: BrokerId, cluster_id: str | None, random_bytes: Callable[[int], bytes]
-) -> DirectoryIdentity:
+def new_identity(node_id: BrokerId, random_bytes: Callable[[int], bytes]) -> DirectoryIdentity:
+    """Of no cluster yet: what the configuration calls it may be wrong, and could not be corrected later."""
     directory_id = base64.urlsafe_b64encode(random_bytes(_ID_BYTES)).decode()[:_ID_CHARACTERS]
-    return DirectoryIdentity(directory_id, node_id, cluster_id)
+    return DirectoryIdentity(directory_id, node_id, cluster_id=None)
 
 
 def read_identity(disk: Disk, directory: str) -> DirectoryIdentity | None:
@@ -79,7 +78,7 @@ def check_owner(path: str, identity: DirectoryIdentity, node_id: BrokerId, clust
     if cluster_id is not None and identity.cluster_id not in (None, cluster_id):
         raise InvalidConfig(
             f"{path} belongs to cluster {identity.cluster_id}, this is cluster {cluster_id}; "
-            "give the node an empty data.dir to join with, or put it back into its own cluster",
+            "correct cluster.id or controller.voters, or give the node an empty data.dir to join with",
             path=path,
             cluster_id=cluster_id,
         )

@@ -134,7 +134,8 @@ class NodeConfig:
         "cluster.id",
         Optional(Name()),
         default=None,
-        about="Name of the cluster. A controller that has one refuses voters of any other cluster.",
+        about="Name of the cluster. A controller that has one refuses voters of any other cluster; "
+        "controllers refuse brokers that name another.",
         trade_off="Without it the founding voters draw one; with it, a wrong address in controller.voters "
         "cannot join two clusters by accident before they have met.",
     )
