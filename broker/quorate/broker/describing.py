@@ -20,7 +20,7 @@ from quorate.v1.replica_pb2 import (
     ReplicaDescription,
 )
 
-__all__ = ["ReplicaDescriber", "lacks_room"]
+__all__ = ["ReplicaDescriber"]
 
 
 class ReplicaDescriber:
@@ -57,17 +57,6 @@ class ReplicaDescriber:
                 yield name, error
 
 
-def lacks_room(partition_log: PartitionLog) -> bool:
-    """Its last append was refused for want of room; nothing was appended since.
-
-    A replica that refuses for this has not failed: it leads and is read as before, its followers have all
-    that it has, and it takes records again by itself. So nothing of its state shows it but what people were
-    told. That is looked up inside of the log: a property would be a line among the sources that simulated
-    seeds vouch for, and begin that evidence at nothing (ADR 25).
-    """
-    return partition_log._writer._full_disk.is_on_record  # noqa: SLF001  # as said
-
-
 def _log_end(name: ReplicaName, partition_log: PartitionLog) -> LogEnd:
     return LogEnd(
         replica=name, last_epoch=_last_epoch(partition_log), log_end_offset=partition_log.log_end_offset
@@ -94,7 +83,7 @@ def _description(name: ReplicaName, found: Partition | QuorateError) -> ReplicaD
         log_end_offset=found.log.log_end_offset,
         size_bytes=found.log.size_in_bytes,
     )
-    if lacks_room(found.log):
+    if found.log.lacks_room():
         directory = found.log.directory
         full = DiskFull(f"no space left to append in {directory}; what is there is read", path=directory)
         description.error.CopyFrom(detail_from_error(full))

@@ -71,7 +71,7 @@ class LogWriter:
     def __init__(self, state: LogState, sync_state: SyncState) -> None:
         self._state = state
         self._sync_state = sync_state
-        self._full_disk = FullDisk(state.context.clock, state.directory)
+        self._full_disk = FullDisk(state.context.clock, state.context.disk, state.directory)
         #: when the active segment got its first batch, None while it has none
         self._first_append_ms: TimestampMs | None = None
 
@@ -129,7 +129,7 @@ class LogWriter:
         if self._first_append_ms is None:
             self._first_append_ms = state.context.clock.wall_ms()
         if self._full_disk.is_on_record:
-            self._full_disk.went_on()
+            self._full_disk.note_room()
         return Appended(base_offset, last_offset, header.max_timestamp)
 
     def _begin_append(self, leader_epoch: LeaderEpoch) -> Segment:
@@ -280,7 +280,7 @@ class LogWriter:
         if self._first_append_ms is None:
             self._first_append_ms = self._state.context.clock.wall_ms()
         if self._full_disk.is_on_record:
-            self._full_disk.went_on()
+            self._full_disk.note_room()
 
     def _group_failed(self, group: AppendGroup, error: OSError) -> StorageError:
         if is_disk_full(error):
@@ -313,6 +313,10 @@ class LogWriter:
         if is_disk_full(error):
             self._full_disk.refused(doing)
         return self._state.storage_error(doing, path, error)
+
+    def lacks_room(self) -> bool:
+        """Whether the last append was refused for want of room, and nothing shows that there is some now."""
+        return self._full_disk.look(bytes_needed=self._state.config.max_message_bytes)
 
     # -- segments
 

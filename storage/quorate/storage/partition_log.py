@@ -272,6 +272,14 @@ class PartitionLog:
         """Append whole batches as the leader has them, with one write."""
         self._writer.append_as_follower(batches)
 
+    def lacks_room(self) -> bool:
+        """Its last append was refused because the disk is full, and that disk has no room by now.
+
+        A replica that refuses for this has not failed: it leads and is read as before, its followers have all
+        that it has, and it takes records again by itself. So nothing else of its state shows it.
+        """
+        return self._writer.lacks_room()
+
     # -- durability
 
     async def flush(self) -> None:

@@ -20,7 +20,7 @@ async def refused_code(machine: Machine) -> str:
     return answer.partitions[0].error.code
 
 
-def test_full_disk_is_in_health_and_metrics_until_something_is_written_again() -> None:
+def test_full_disk_is_in_health_and_metrics_until_there_is_room_again() -> None:
     async def scenario(machine: Machine) -> None:
         node = await machine.start()
         endpoint = measured()
@@ -55,6 +55,16 @@ def test_full_disk_is_in_health_and_metrics_until_something_is_written_again() -
             machine.disk.capacity_bytes = None
             await produce(machine, b"v")
             assert (await look_at_cluster(connection)).problems == []
+            assert await without_room() == 0
+
+            # Told once in half a minute: this one is to be.
+            await machine.simulation.clock.sleep(30)
+            machine.disk.capacity_bytes = machine.disk.used_bytes + 1_000
+            assert await refused_code(machine) == DiskFull.code
+            assert len((await look_at_cluster(connection)).problems) == 1
+            machine.disk.capacity_bytes = None
+            await machine.simulation.clock.sleep(60)
+            assert (await look_at_cluster(connection)).problems == [], "although nothing was written"
             assert await without_room() == 0
         await node.stop()
 

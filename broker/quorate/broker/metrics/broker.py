@@ -43,7 +43,8 @@ LOGS_WITHOUT_ROOM: Final = Metric(
     "quorate_broker_logs_without_room",
     MetricKind.GAUGE,
     "Logs of this broker whose last append was refused because the disk is full. They are read as before, "
-    "and no longer count once something was appended again.",
+    "and no longer count once something was appended again, or half a minute later if the disk then has "
+    "room.",
 )
 
 METRICS: Final = (

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.broker.describing import lacks_room
 from quorate.broker.metrics import broker
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replicas import Replicas
@@ -74,7 +73,7 @@ class ReplicaMetrics:
         failed = without_room = 0
         for count, replica in enumerate(list(self._replicas), 1):
             failed += replica.failure is not None
-            without_room += lacks_room(replica.log)
+            without_room += replica.log.lacks_room()
             self._add(replica, topics.setdefault(replica.topic_partition.topic, _Topic()))
             if count % _REPLICAS_PER_TURN == 0:
                 await asyncio.sleep(0)
