@@ -93,15 +93,31 @@ def _look_at_recovered(
         return
     found = [each for each in documents if each["may_lack_records"]]
     names = _some([f"{each['topic']}:{each['partition']}" for each in found])
-    leaders = sorted({each["leader"] for each in found if each["leader"] is not None})
-    who = " and ".join(map(str, leaders)) or "that leads one"
+    what = "1 partition was" if count == 1 else f"{count} partitions were"
     health.warnings.append(
-        f"{count} {'partition' if count == 1 else 'partitions'} recovered, which may lack acknowledged "
-        f"records{': ' if names else ''}{names}; see that producers send the last ones again. This is told "
-        f"until another leader is elected: once all replicas are in sync, let broker {who} hand over by "
-        "`quorate broker drain ID` and then `--cancel`, one after the other; a partition of one replica "
-        "needs a restart of its broker"
+        f"{what} recovered, or elected uncleanly, and may lack acknowledged records"
+        f"{f': {names}' if names else ''}; see that producers send the last ones again. This is told until "
+        f"another leader is elected: {_ways_to_another_leader(found)}"
     )
+
+
+def _ways_to_another_leader(recovered: Iterable[dict[str, Any]]) -> str:
+    led = [each for each in recovered if each["leader"] is not None]
+    alone = sorted({each["leader"] for each in led if len(each["replicas"]) == 1})
+    others = sorted({each["leader"] for each in led if len(each["replicas"]) > 1})
+    ways = []
+    if others:
+        ways.append(
+            "once all replicas are in sync, `quorate broker drain ID` and then `--cancel`, for broker "
+            f"{_all(others)}"
+        )
+    if alone:
+        ways.append(f"a restart of broker {_all(alone)}, as there is no other replica")
+    return "; ".join(ways) or "`quorate topic describe` shows who leads"
+
+
+def _all(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -146,11 +146,18 @@ def test_recovered_partition_is_a_warning_that_names_it_and_how_that_ends(
 ) -> None:
     """All replicas are in sync, and no election comes by itself: a problem would hold up every restart."""
     recovered = [partition(0, may_lack_records=True), partition(1, leader=3, may_lack_records=True)]
-    told = look(monkeypatch, capsys, *recovered, partition(2), recovering_partition_count=2, status=0)
+    single = partition(3, leader=1, replicas=[1], isr=[1], may_lack_records=True)
+    told = look(monkeypatch, capsys, *recovered, partition(2), single, recovering_partition_count=3, status=0)
     assert (told["problems"], told["partitions"]) == ([], [])
     [warning] = told["warnings"]
-    assert warning.startswith("2 partitions recovered, which may lack acknowledged records: t:0, t:1; ")
-    assert "let broker 2 and 3 hand over by `quorate broker drain ID` and then `--cancel`" in warning
+    assert warning.startswith(
+        "3 partitions were recovered, or elected uncleanly, and may lack acknowledged records: "
+        "t:0, t:1, t:3; "
+    )
+    assert warning.endswith(
+        "until another leader is elected: once all replicas are in sync, `quorate broker drain ID` and then "
+        "`--cancel`, for broker 2, 3; a restart of broker 1, as there is no other replica"
+    )
 
 
 @pytest.mark.parametrize(

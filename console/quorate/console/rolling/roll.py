@@ -109,7 +109,7 @@ class Roll:
         done: list[Restarted] = []
         if problems := await self._problems():
             raise UnsafeToRestart(
-                f"the cluster is not healthy: {'; '.join(problems)}",
+                f"nothing was restarted: {'; '.join(problems)}",
                 "`quorate cluster health` says what to do; begin when it is healthy and no partition moves: "
                 "moves end by themselves, or are called off by `quorate partition reassign --cancel`",
             )
