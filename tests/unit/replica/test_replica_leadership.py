@@ -324,6 +324,29 @@ def test_position_of_a_diverged_log_is_no_acknowledgement() -> None:
     assert replica.high_watermark == 6
 
 
+def test_rule_8_an_empty_log_is_no_prefix_of_a_leader_that_was_forced() -> None:
+    leader_stories.an_empty_log_of_another_past_begins_anew()
+
+
+def test_rule_8_an_empty_log_is_a_prefix_of_every_leader_while_nothing_was_given_up() -> None:
+    replica = ReplicaHarness()
+    replica.lead(isr=(1, 2))
+    replica.append(10)
+    assert replica.fetch(3, 5, last_epoch=-1, log_start=5) is None
+
+
+def test_rule_12_an_empty_log_that_may_be_elected_stays() -> None:
+    leader_stories.an_empty_log_that_may_be_elected_stays()
+
+
+def test_rule_12_a_member_keeps_what_its_leader_has_deleted() -> None:
+    leader_stories.a_member_keeps_what_its_leader_has_deleted()
+
+
+def test_rule_25_a_process_that_nobody_has_heard_of_is_not_vouched_for() -> None:
+    leader_stories.a_process_that_nobody_has_heard_of_is_not_vouched_for()
+
+
 def test_follower_that_is_longer_in_the_current_epoch_diverges() -> None:
     replica = ReplicaHarness()
     replica.lead(isr=(1, 2))

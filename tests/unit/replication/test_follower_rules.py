@@ -211,6 +211,10 @@ def test_rule_12_begins_anew_where_all_that_the_logs_may_share_is_deleted_at_the
     follower_stories.what_no_leader_vouches_for_is_dropped()
 
 
+def test_rule_12_what_a_leader_vouches_for_is_kept_and_the_rest_is_cut() -> None:
+    follower_stories.what_a_leader_vouches_for_is_kept()
+
+
 def test_rule_12_a_log_that_begins_where_the_leaders_does_is_cut_there() -> None:
     """Once: what it has left is nothing, and the leader is content with that."""
 
@@ -234,6 +238,18 @@ def test_rule_12_out_of_range_for_any_other_reason_drops_nothing() -> None:
         leader.send(update(2, error=OffsetOutOfRange("?"), log_start_offset=1))
         assert (await leader.position()).fetch_offset == 2
         assert partition.log.log_start_offset == 0
+
+    with_follower(script)
+
+
+def test_rule_12_a_log_that_ends_where_the_leaders_begins_and_is_not_vouched_for_begins_anew() -> None:
+    async def script(harness: FollowerHarness) -> None:
+        await harness.open_with((0, 1), (1, 1), (2, 1), high_watermark=2)
+        leader = harness.follow_leader(2, 2)
+        await leader.position()
+        leader.send(update(2, diverging=(1, 3), log_start_offset=3))
+        position = await leader.position()
+        assert (position.fetch_offset, position.last_fetched_epoch, position.log_start_offset) == (3, -1, 3)
 
     with_follower(script)
 

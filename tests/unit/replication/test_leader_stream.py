@@ -348,7 +348,7 @@ def test_rule_3_only_who_is_in_the_same_epoch_is_served(asked: FollowerPosition,
 @pytest.mark.parametrize("end", [2, 3])
 def test_rule_8_what_ends_in_an_epoch_that_the_leader_has_deleted_counts_for_nothing(end: int) -> None:
     async def script(harness: LeaderHarness) -> None:
-        partition = await harness.lead()
+        partition = await harness.lead(isr=(1, 3))
         for _ in range(3):
             harness.append(b"a")
         await partition.log.advance_log_start(Offset(2))

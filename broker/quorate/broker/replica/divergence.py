@@ -9,10 +9,20 @@ A leader that has deleted all of the follower's last epoch cannot look: it may h
 before. All that the logs share is deleted then, and nothing vouches for the rest: a leader that was cut off
 may come back with records that were never committed. So the leader names its log start as the end, also to a
 log that ends right there, and the follower keeps nothing before it (rule 12).
+
+A log without any record says nothing of itself but where it ends. What was before that was committed, and its
+time is over, so it is a prefix of every leader's log, unless a leader was forced that lacked some of it (rule
+33). Then others have written since what belongs at these offsets, and it is a prefix only where the leader's
+log begins. If it ends further on, it begins anew with the leader.
+
+Whoever may be elected holds all that is committed, as everything is before a leader's start; nobody else has
+to vouch for it. It must not become emptier than it is; and with its log would go what it knows of producers
+(rule 49).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from quorate.core.ids import LeaderEpoch, Offset
@@ -32,24 +42,32 @@ class Divergence(NamedTuple):
 
 
 def find_divergence(
-    leader_log: PartitionLog, start_offset: Offset, end_offset: Offset, last_epoch: LeaderEpoch
+    leader_log: PartitionLog,
+    start_offset: Offset,
+    end_offset: Offset,
+    last_epoch: LeaderEpoch,
+    *,
+    is_anything_given_up: bool,
+    holds_all_committed: Callable[[], bool],
 ) -> Divergence | None:
-    """For a follower's log from start to end; ``last_epoch`` is that of its last batch, or -1."""
-    log_start_offset, log_end_offset = leader_log.log_start_offset, leader_log.log_end_offset
-    is_empty = last_epoch < 0
-    if end_offset < log_start_offset or (is_empty and end_offset > log_end_offset):
-        # Nothing here to go on from: it starts anew (rule 12).
-        raise OffsetOutOfRange(
-            f"offset {end_offset} is not within {log_start_offset} and {log_end_offset}",
-            offset=end_offset,
-            log_start_offset=log_start_offset,
-            log_end_offset=log_end_offset,
-        )
-    if is_empty:
+    """For a follower's log from start to end; ``last_epoch`` is that of its last batch, or -1.
+
+    By what the metadata says: ``is_anything_given_up`` in the past of this partition, and whether this
+    follower ``holds_all_committed``, which is asked only where its log does not tell.
+    """
+    log_start_offset = leader_log.log_start_offset
+    if end_offset < log_start_offset:
+        raise _begins_anew(leader_log, end_offset)
+    if last_epoch < 0:
+        may_be_of_another_past = is_anything_given_up and end_offset > log_start_offset
+        if end_offset > leader_log.log_end_offset or (may_be_of_another_past and not holds_all_committed()):
+            raise _begins_anew(leader_log, end_offset)
         return None
     if last_epoch < leader_log.earliest_leader_epoch:
-        has_nothing = start_offset == end_offset == log_start_offset
-        return None if has_nothing else Divergence(last_epoch, log_start_offset)
+        has_nothing = start_offset == end_offset
+        if end_offset == log_start_offset and (has_nothing or holds_all_committed()):
+            return None
+        return Divergence(last_epoch, log_start_offset)
     end = leader_log.end_of_epoch(last_epoch)
     if end is None:
         raise UnknownLeaderEpoch(
@@ -61,3 +79,14 @@ def find_divergence(
     if end.epoch < last_epoch or end.end_offset < end_offset:
         return Divergence(end.epoch, end.end_offset)
     return None
+
+
+def _begins_anew(leader_log: PartitionLog, end_offset: Offset) -> OffsetOutOfRange:
+    """Nothing to go on from (rule 12)."""
+    log_start_offset, log_end_offset = leader_log.log_start_offset, leader_log.log_end_offset
+    return OffsetOutOfRange(
+        f"no log that ends at {end_offset} can go on with one from {log_start_offset} to {log_end_offset}",
+        offset=end_offset,
+        log_start_offset=log_start_offset,
+        log_end_offset=log_end_offset,
+    )

@@ -28,7 +28,8 @@ from quorate.broker.replica.high_watermark import HighWatermark
 from quorate.broker.replica.in_sync_replicas import InSyncReplicas
 from quorate.broker.replica.partition_state import PartitionState
 from quorate.core.config import Durability
-from quorate.core.ids import BrokerId, Offset
+from quorate.core.ids import BrokerEpoch, BrokerId, Offset
+from quorate.errors import OffsetNotAvailable
 from quorate.metadata.image import Recovery
 from quorate.storage import PartitionLog
 from quorate.v1.controller_pb2 import IsrMember, PartitionAlteration
@@ -168,6 +169,24 @@ class IsrMembership:
     def is_trusted(self, broker_id: BrokerId, end_offset: Offset) -> bool:
         """It may lead next, and holds what is known to be committed: nothing that counts can be missing."""
         return broker_id in self._electable and end_offset >= self._high_watermark.offset
+
+    # -- logs that do not tell
+
+    def holds_all_committed(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> bool:
+        """Whether it may lead next. What a process holds whose registration is not known here, nobody knows:
+        it may have lost some in a start that has cost it its place (rules 25 and 30), or be as it was.
+        """
+        if broker_id not in self._electable:
+            return False
+        broker = self._state.brokers.get(broker_id)
+        if broker is None or broker.broker_epoch != broker_epoch:
+            raise OffsetNotAvailable(
+                f"broker {broker_id} speaks with epoch {broker_epoch}, of which this leader has not heard: "
+                "whether it still counts is not known",
+                broker_id=broker_id,
+                broker_epoch=broker_epoch,
+            )
+        return True
 
     # -- syncs
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from quorate.broker.replica.commit_waiters import CommitWaiter, CommitWaiters, OnDone
@@ -447,7 +448,14 @@ class Leadership:
         log_end_offset = self._log.log_end_offset
         # Nearly always its last batch is of this epoch, and then there is nothing to look up.
         if last_epoch != self.epoch or not self._log.log_start_offset <= fetch_offset <= log_end_offset:
-            divergence = find_divergence(self._log, log_start_offset, fetch_offset, last_epoch)
+            divergence = find_divergence(
+                self._log,
+                log_start_offset,
+                fetch_offset,
+                last_epoch,
+                is_anything_given_up=bool(self._state.image.unclean_leader_epochs),
+                holds_all_committed=partial(membership.holds_all_committed, broker_id, broker_epoch),
+            )
             if divergence is not None:
                 return divergence
         now = self._clock.monotonic()

@@ -256,7 +256,10 @@ def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
             )
         )
     leader_start = Offset(update.log_start_offset)
-    if offset < log.log_start_offset or answer.end_offset <= leader_start > log.log_start_offset:
+    is_shared_part_deleted = answer.end_offset <= leader_start > log.log_start_offset
+    # What ends there may be vouched for by what the leader knows of this replica, once the rest is cut.
+    is_to_ask_again = offset == leader_start < log.log_end_offset
+    if offset < log.log_start_offset or (is_shared_part_deleted and not is_to_ask_again):
         # All that the logs may share is deleted at the leader: nothing vouches for what is left (rule 12).
         return ResetTo(leader_start)
     # An epoch without a batch may stand at the end: cutting takes it away, although no record goes.

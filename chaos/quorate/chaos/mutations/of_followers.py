@@ -8,7 +8,15 @@ from typing import Any, Final
 from quorate.broker.replica import partition as replicas
 from quorate.broker.replica.partition import Partition
 from quorate.broker.replication import following, leader_fetcher
-from quorate.broker.replication.following import NAME_POSITION, NamePosition, Next, Sync, TruncateTo, TryAgain
+from quorate.broker.replication.following import (
+    NAME_POSITION,
+    NamePosition,
+    Next,
+    ResetTo,
+    Sync,
+    TruncateTo,
+    TryAgain,
+)
 from quorate.broker.replication.leader_fetcher import LeaderFetcher
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.follower import follower_stories
@@ -114,6 +122,19 @@ def follower_keeps_what_its_leader_has_deleted(patch: Patch) -> None:
     def diverged(partition: Partition, update: ReplicaUpdate) -> Next:
         update.log_start_offset = min(update.log_start_offset, partition.log.log_start_offset)
         return original(partition, update)
+
+    patch.setattr(following, "_diverged", diverged)
+
+
+@mutation(12, 49, hunt=_story(follower_stories.what_a_leader_vouches_for_is_kept))
+def follower_begins_anew_before_it_has_cut(patch: Patch) -> None:
+    """It drops all it has, producers too, where the leader has said no more than that a part has to go."""
+    original = following._diverged
+
+    def diverged(partition: Partition, update: ReplicaUpdate) -> Next:
+        due = original(partition, update)
+        is_cut_to_start = isinstance(due, TruncateTo) and due.offset == update.log_start_offset
+        return ResetTo(Offset(update.log_start_offset)) if is_cut_to_start else due
 
     patch.setattr(following, "_diverged", diverged)
 

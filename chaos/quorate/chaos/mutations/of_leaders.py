@@ -12,6 +12,8 @@ from typing import Any, Final
 from quorate.broker.controller_link.lease import Lease
 from quorate.broker.controller_link.session import BrokerSession
 from quorate.broker.handlers.produce_in_progress import PartitionAppend
+from quorate.broker.replica import leadership
+from quorate.broker.replica.divergence import Divergence, find_divergence
 from quorate.broker.replica.followers import Followers
 from quorate.broker.replica.in_sync_replicas import _SURELY_NOT_APPLIED, InSyncReplicas
 from quorate.broker.replica.isr_membership import IsrMembership
@@ -21,7 +23,13 @@ from quorate.broker.replica.partition import Partition
 from quorate.broker.replicas import Replicas
 from quorate.chaos.cluster.faults.kinds import Fault
 from quorate.chaos.models.replica_set import leader_stories
-from quorate.chaos.mutations import of_elections, of_replicas, unvouched_log_story
+from quorate.chaos.mutations import (
+    complete_member_story,
+    expired_log_story,
+    of_elections,
+    of_replicas,
+    unvouched_log_story,
+)
 from quorate.chaos.mutations.cluster_hunt import ClusterHunt
 from quorate.chaos.mutations.cluster_stories import cluster_story
 from quorate.chaos.mutations.hunts import StoryHunt
@@ -189,6 +197,48 @@ def fetches_of_an_earlier_process_count(patch: Patch) -> None:
 def leader_vouches_for_what_it_has_deleted(patch: Patch) -> None:
     """It has nothing left of the follower's epoch, and takes a log that ends at its start for a prefix."""
     patch.setattr(PartitionLog, "earliest_leader_epoch", NO_LEADER_EPOCH)
+
+
+@mutation(
+    8,
+    33,
+    hunt=cluster_story(expired_log_story.what_was_written_since_is_not_passed_over, settings=LOOKS_OFTEN),
+)
+def leader_takes_an_empty_log_for_a_prefix(patch: Patch) -> None:
+    """Also where a leader was forced since, and others have written at the offsets before its end."""
+    _judge_differently(patch, is_anything_given_up=False)
+
+
+@mutation(12, hunt=_story(leader_stories.an_empty_log_that_may_be_elected_stays))
+def empty_logs_begin_anew_whoever_may_be_elected(patch: Patch) -> None:
+    """With an end below what is committed."""
+    _judge_differently(patch, holds_all_committed=lambda: False)
+
+
+@mutation(
+    12,
+    49,
+    hunt=cluster_story(
+        complete_member_story.a_member_that_has_everything_keeps_its_producers, settings=LOOKS_OFTEN
+    ),
+)
+def leader_vouches_for_no_member(patch: Patch) -> None:
+    """Whoever ends in an epoch that the leader has deleted begins anew, and forgets its producers."""
+    _judge_differently(patch, holds_all_committed=lambda: False)
+
+
+@mutation(25, 30, hunt=_story(leader_stories.a_process_that_nobody_has_heard_of_is_not_vouched_for))
+def leader_vouches_for_a_process_that_it_has_not_heard_of(patch: Patch) -> None:
+    """Its start may have cost it its place, and what it held."""
+    patch.setattr(
+        IsrMembership, "holds_all_committed", lambda self, broker_id, _: broker_id in self._electable
+    )
+
+
+def _judge_differently(patch: Patch, **instead: object) -> None:
+    """By other facts than the metadata's."""
+    original: Callable[..., Divergence | None] = find_divergence
+    patch.setattr(leadership, "find_divergence", lambda *log, **facts: original(*log, **{**facts, **instead}))
 
 
 # -- the ISR

@@ -25,7 +25,7 @@ __all__ = ["MUTATIONS"]
 
 @mutation(8, 1, hunt=REPLICAS)
 def diverged_logs_count(patch: Patch) -> None:
-    patch.setattr(leadership, "find_divergence", lambda *_: None)
+    patch.setattr(leadership, "find_divergence", lambda *_, **__: None)
 
 
 @mutation(8, hunt=REPLICAS)

@@ -13,6 +13,7 @@ __all__ = [
     "a_follower_before_the_leaders_start_begins_anew",
     "a_position_that_waited_is_not_named_before_the_sync",
     "an_answer_of_an_older_epoch_is_dropped",
+    "what_a_leader_vouches_for_is_kept",
     "what_no_leader_vouches_for_is_dropped",
 ]
 
@@ -96,13 +97,33 @@ def what_no_leader_vouches_for_is_dropped() -> None:
         partition = await harness.open_with((0, 1), (1, 1), (2, 1), (3, 1), high_watermark=1)
         leader = harness.follow_leader(2, 2)
         await leader.position()
-        leader.send(update(2, diverging=(1, 3), high_watermark=5, log_start_offset=3))
-        position = await leader.position()
+        for _ in range(2):  # Cut to where the leader begins, and not vouched for either.
+            leader.send(update(2, diverging=(1, 3), high_watermark=5, log_start_offset=3))
+            position = await leader.position()
         named = (position.fetch_offset, position.last_fetched_epoch, position.log_start_offset)
         assert named == (3, -1, 3), "what was never committed is kept, and would be shown as committed"
         leader.send(update(2, leader_batch(3, 2, b"next"), high_watermark=4, log_start_offset=3))
         assert (await leader.position()).fetch_offset == 4
         assert (partition.log.log_start_offset, partition.high_watermark) == (3, 4)
+
+    with_follower(story)
+
+
+def what_a_leader_vouches_for_is_kept() -> None:
+    """Rules 12 and 49: it holds all that is committed, and a tail that is not. Only that has to go."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), (1, 1), (2, 1), (3, 1), high_watermark=1)
+        leader = harness.follow_leader(2, 2)
+        await leader.position()
+        leader.send(update(2, diverging=(1, 3), high_watermark=3, log_start_offset=3))
+        position = await leader.position()
+        named = (position.fetch_offset, position.last_fetched_epoch, position.log_start_offset)
+        assert named == (3, 1, 0), "what it knows of producers went with its log"
+        leader.send(update(2, leader_batch(3, 2, b"next"), high_watermark=4, log_start_offset=3))
+        position = await leader.position()
+        assert (position.fetch_offset, position.log_start_offset) == (4, 3)
+        assert partition.high_watermark == 4
 
     with_follower(story)
 

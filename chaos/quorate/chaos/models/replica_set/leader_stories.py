@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from quorate.broker.replica.divergence import Divergence
 from quorate.chaos.models.controller.broker_requests import alteration, ask_for_isr
 from quorate.chaos.models.controller.small_cluster import SmallCluster
+from quorate.chaos.models.replica_set.plain_log import Entry
 from quorate.chaos.models.replica_set.replica_harness import ReplicaHarness, broker_image, refusal
+from quorate.core.ids import LeaderEpoch, Offset
 from quorate.errors import (
     FencedLeaderEpoch,
     InvalidUpdateVersion,
     NotEnoughReplicas,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
 )
@@ -19,9 +24,13 @@ from quorate.v1.controller_pb2 import PartitionAlteration
 __all__ = [
     "a_fetch_of_an_earlier_process_does_not_count",
     "a_follower_counts_only_after_a_fetch_in_this_epoch",
+    "a_member_keeps_what_its_leader_has_deleted",
+    "a_process_that_nobody_has_heard_of_is_not_vouched_for",
     "a_request_that_is_delivered_twice_admits_nobody",
     "a_wish_is_kept_while_it_may_be_granted",
     "an_answer_is_not_undone_by_older_metadata",
+    "an_empty_log_of_another_past_begins_anew",
+    "an_empty_log_that_may_be_elected_stays",
     "only_the_current_leader_epoch_is_served",
     "too_few_members_refuse_before_the_append",
 ]
@@ -74,6 +83,58 @@ def a_fetch_of_an_earlier_process_does_not_count() -> None:
     with suppress(StaleBrokerEpoch):
         replica.fetch(3, 2, broker_epoch=103)
     assert replica.high_watermark == 0, "committed by a process that is gone"
+
+
+def an_empty_log_of_another_past_begins_anew() -> None:
+    """Rules 8, 12 and 33: it ends where others have written since the leader was forced."""
+    replica = ReplicaHarness()
+    replica.apply(replica.state(leader_epoch=1, isr=(1,), min_isr=1, unclean=(1,)))
+    replica.append(10)
+    with suppress(OffsetOutOfRange):
+        replica.fetch(3, 5, last_epoch=-1, log_start=5)
+        raise AssertionError("a log without records passes for a prefix of what it never held")
+    assert replica.fetch(3, 0, last_epoch=-1) is None, "where the leader begins it may begin"
+
+
+def an_empty_log_that_may_be_elected_stays() -> None:
+    """Rules 12 and 28: its end says what it has acknowledged, and it may be elected with that."""
+    replica = ReplicaHarness()
+    replica.apply(replica.state(leader_epoch=2, isr=(1, 2), elr=(3,), min_isr=3, unclean=(1,)))
+    replica.append(10)
+    try:
+        for broker_id in (2, 3):
+            assert replica.fetch(broker_id, 5, last_epoch=-1, log_start=5) is None
+    except OffsetOutOfRange as error:
+        raise AssertionError("one that may be elected is to end before what is committed") from error
+
+
+def a_member_keeps_what_its_leader_has_deleted() -> None:
+    """Rules 12 and 49: it holds all that is committed, so it agrees as far as the leader has deleted."""
+    replica = _leads_with_an_epoch_deleted()
+    cut_first = Divergence(LeaderEpoch(0), Offset(3))
+    assert replica.fetch(2, 5, last_epoch=0) == cut_first
+    assert replica.fetch(2, 3, last_epoch=0) is None, "a member is to forget its producers"
+    assert replica.fetch(3, 3, last_epoch=0) == cut_first, "nobody vouches for who is no member"
+
+
+def a_process_that_nobody_has_heard_of_is_not_vouched_for() -> None:
+    """Rules 25 and 30: its start may have cost it records, and its place with them, or nothing."""
+    replica = _leads_with_an_epoch_deleted()
+    restarted = broker_image(2, epoch=200)
+    with suppress(OffsetNotAvailable):
+        replica.fetch(2, 3, last_epoch=0, broker_epoch=restarted.broker_epoch)
+        raise AssertionError("it is told something, and nobody knows whether it counts")
+    replica.apply(replica.state(brokers=[restarted]))
+    assert replica.fetch(2, 3, last_epoch=0, broker_epoch=restarted.broker_epoch) is None
+
+
+def _leads_with_an_epoch_deleted() -> ReplicaHarness:
+    """ISR (1, 2); epoch 0 ended at 3, and the log begins there."""
+    replica = ReplicaHarness()
+    replica.plain_log.append_as_follower([Entry(0, b"v")] * 3)
+    replica.lead(leader_epoch=1, isr=(1, 2))
+    replica.plain_log.advance_log_start(Offset(3))
+    return replica
 
 
 def a_request_that_is_delivered_twice_admits_nobody() -> None:

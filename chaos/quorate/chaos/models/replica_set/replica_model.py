@@ -300,7 +300,8 @@ class ReplicaModel:
                 update.answer.end_offset if own_end is None else min(own_end[1], update.answer.end_offset)
             )
             assert offset >= partition.high_watermark, "cuts off what it knows to be committed (rule 11)"
-            if update.answer.end_offset <= update.log_start > log.log_start_offset:
+            is_shared_part_deleted = update.answer.end_offset <= update.log_start > log.log_start_offset
+            if is_shared_part_deleted and not offset == update.log_start < log.log_end_offset:
                 log.reset_to(update.log_start, update.leader_log)
                 self.counts["dropped, for nobody vouches"] += 1
             else:
