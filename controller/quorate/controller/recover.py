@@ -6,7 +6,8 @@ itself (rule 33). What this file sees to:
 
 - It is not done while a complete replica could be reached, or the partition is led: then it need not be.
 - The choice is made on facts: (leader epoch of the last batch, log end offset) of *every* replica, compared
-  in that order, as in an election of Raft. A replica that could not be asked might be the best one, or even
+  in that order, as in an election of Raft. A log whose records have all expired has no last epoch, and is
+  judged by where it ends (``_best``). A replica that could not be asked might be the best one, or even
   complete, so it is only left out where the operator says so. If the best one is not active (fenced or
   stopping), the operator waits for it or names another.
 - It is done once for each incident. An operator gives up what is missing *now*; a copy of the request that
@@ -22,13 +23,13 @@ itself (rule 33). What this file sees to:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from quorate.controller.decision import ControllerEvent, Decision
 from quorate.controller.elections import Elections
 from quorate.controller.lookup import find_partition
-from quorate.core.ids import BrokerId, LeaderEpoch, Offset
+from quorate.core.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset
 from quorate.errors import InvalidRequest, RecoveryRefused
 from quorate.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from quorate.v1.admin_pb2 import RecoverPartitionRequest, RecoverPartitionResponse, RecoveryCandidate
@@ -37,9 +38,9 @@ __all__ = ["ReplicaEnd", "find_incident", "is_recovered", "recover_partition", "
 
 
 class ReplicaEnd(NamedTuple):
-    """Where a replica's log ends. Of two, the greater one has more of what was acknowledged."""
+    """Where a replica's log ends. Of two with records, the greater one has more of what was acknowledged."""
 
-    #: leader epoch of the last batch; -1: empty
+    #: leader epoch of the last batch; -1: there is none, or none any more
     last_epoch: LeaderEpoch
     #: exclusive
     log_end_offset: Offset
@@ -135,16 +136,31 @@ def _choose(
     ends: Mapping[BrokerId, ReplicaEnd],
 ) -> BrokerId:
     active = Elections(image).active
-    # Of equals the first in the order of the replicas.
     answered = [broker_id for broker_id in partition.replicas if broker_id in ends]
-    best = max(answered, key=lambda broker_id: ends[broker_id], default=None)
-    wanted = BrokerId(request.leader) if request.HasField("leader") else best
-    if wanted is None:
+    if not answered:
         raise _refusal(image, partition, "has no replica that could be asked")
+    wanted = BrokerId(request.leader) if request.HasField("leader") else _best(partition, answered, ends)
     if wanted not in ends or wanted not in active:
         able = [broker_id for broker_id in answered if broker_id in active]
         raise _refusal(image, partition, f"cannot be led by broker {wanted} now; these can: {able}")
     return wanted
+
+
+def _best(
+    partition: PartitionImage, answered: Sequence[BrokerId], ends: Mapping[BrokerId, ReplicaEnd]
+) -> BrokerId:
+    """Of equals the first in the order of the replicas.
+
+    An empty log got where it ends because all before that was committed, and its time is over: whoever ends
+    no later holds nothing that counts, and would have offsets given out twice. Once something was given up,
+    nobody knows whether it got there before or after that, and a log with records goes first.
+    """
+    best = max(answered, key=lambda broker_id: ends[broker_id])
+    if partition.unclean_leader_epochs:
+        return best
+    no_earlier = [each for each in answered if ends[each].log_end_offset >= ends[best].log_end_offset]
+    empty = [each for each in no_earlier if ends[each].last_epoch == NO_LEADER_EPOCH]
+    return max(empty, key=lambda broker_id: ends[broker_id], default=best)
 
 
 def _candidate(broker_id: BrokerId, end: ReplicaEnd | None) -> RecoveryCandidate:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from quorate.chaos.models.controller import recovery_story
 from quorate.chaos.models.controller.small_cluster import SmallCluster
 from quorate.controller.brokers import fence_broker
 from quorate.controller.recover import ReplicaEnd, recover_partition, replicas_to_ask
@@ -72,6 +73,22 @@ def test_the_last_epoch_decides_before_the_length(cluster: SmallCluster) -> None
         (2, False),
         (3, False),
     ]
+
+
+def test_an_empty_log_leads_where_all_that_others_hold_had_expired() -> None:
+    recovery_story.expired_records_count()
+
+
+@pytest.mark.parametrize(("empty_at", "leader"), [(0, 2), (9, 2), (10, 3), (11, 3)])
+def test_an_empty_log_is_judged_by_where_it_ends(cluster: SmallCluster, empty_at: int, leader: int) -> None:
+    assert recover(cluster, {2: (5, 10), 3: (-1, empty_at)}).leader == leader
+
+
+def test_an_empty_log_comes_last_once_something_was_given_up(cluster: SmallCluster) -> None:
+    """It may have got there before that, and what was acknowledged since begins further down."""
+    recover(cluster, {3: (5, 10)})
+    cluster.commit(fence_broker(cluster.image, BrokerId(3)))
+    assert recover(cluster, {1: (-1, 50), 2: (5, 10)}).leader == 2
 
 
 def test_possible_loss_is_an_event_with_all_that_was_known(cluster: SmallCluster) -> None:

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from quorate.chaos.models.controller.offsets_topic_story import offsets_wait_for_their_last_copy
-from quorate.chaos.models.controller.recovery_story import the_last_epoch_counts_before_the_length
+from quorate.chaos.models.controller.recovery_story import (
+    expired_records_count,
+    the_last_epoch_counts_before_the_length,
+)
 from quorate.chaos.mutations.hunts import StoryHunt
 from quorate.chaos.mutations.model_hunts import CONTROLLER
 from quorate.chaos.mutations.mutation import Mutation, mutation, mutations_in
@@ -228,6 +231,12 @@ def recovery_takes_the_longest_log(patch: Patch) -> None:
         return original(image, partition, request, lengths)
 
     patch.setattr(recover, "_choose", choose)
+
+
+@mutation(33, hunt=StoryHunt("a controller and what brokers hold", expired_records_count))
+def recovery_passes_over_a_log_that_has_expired(patch: Patch) -> None:
+    """A log without records comes last, wherever it ends."""
+    patch.setattr(recover, "_best", lambda _, answered, ends: max(answered, key=lambda each: ends[each]))
 
 
 MUTATIONS: Final[tuple[Mutation, ...]] = mutations_in(globals())
