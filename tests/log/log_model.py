@@ -174,15 +174,6 @@ class LogModel:
                 return
             yield replace(left, flushed_offset=end)
 
-    def forgetful(self, first_offset: int) -> LogModel:
-        """Without the producers of deleted batches.
-
-        The snapshot that remembers them is synced before the batches go, or else with the first batch
-        behind it. Where neither has happened, nothing of what is left was promised to anyone.
-        """
-        batches = tuple(batch for batch in self.batches if batch.next_offset > first_offset)
-        return replace(self, batches=batches, first_offset=first_offset)
-
     def starting_at(self, first_offset: int) -> LogModel:
         """Files before ``first_offset`` are gone."""
         assert self.first_offset <= first_offset
@@ -238,13 +229,7 @@ def adopt(stages: Sequence[LogModel], log: PartitionLog, *, after_crash: bool = 
 
 def adopt_after_power_loss(stages: Sequence[LogModel], log: PartitionLog) -> LogModel:
     """As ``adopt``, where the log may be what is left of a stage."""
-    first_offset = _first_offset_of(log)
-    remainders: list[LogModel] = []
-    for stage in stages:
-        for left in reversed(list(stage.remainders())):
-            if stage.flushed_offset <= first_offset >= stage.first_offset:
-                remainders.append(left.forgetful(first_offset))
-            remainders.append(left)
+    remainders = [left for stage in stages for left in reversed(list(stage.remainders()))]
     return adopt(remainders, log, after_crash=True)
 
 

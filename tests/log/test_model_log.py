@@ -28,7 +28,7 @@ from quorate.chaos.sim.disk_faults import ProcessDied, fail_nth
 from quorate.core.ids import LeaderEpoch, Offset, TimestampMs
 from quorate.core.records import decode_batch, parse_header
 from quorate.errors import CorruptBatch, DiskFull, QuorateError, StorageFailed
-from quorate.storage import Appended, LogConfig, PartitionLog, StartKind
+from quorate.storage import Appended, LogConfig, PartitionLog, StartKind, log_writer
 from quorate.storage.inspect import verify
 from quorate.storage.segment import NO_TIMESTAMP, Segment
 from tests.log.log_model import LogModel, Stages, StoredBatch, adopt, adopt_after_power_loss, stamped
@@ -63,8 +63,10 @@ class LogMachine(RuleBasedStateMachine):
         #: the seed of the power loss that the process dies of; None: of something else
         self.power_loss: int | None = None
         self.label = 0
+        self.patch = pytest.MonkeyPatch()
 
     def teardown(self) -> None:
+        self.patch.undo()
         self.loop.close()
 
     @property
@@ -79,8 +81,11 @@ class LogMachine(RuleBasedStateMachine):
     def disk_is_full(self) -> bool:
         return self.harness.disk.capacity_bytes is not None
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(snapshots_wait=st.booleans())
+    def start(self, snapshots_wait: bool) -> None:
+        """``snapshots_wait``: two producers are many, whose snapshot is written with the next checkpoint."""
+        if snapshots_wait:
+            self.patch.setattr(log_writer, "HEADERS_PER_STEP", 1)
         self.loop.run_until_complete(self.harness.lead(0))
         self.model = self.model.lead(0)[-1]
 
@@ -322,6 +327,32 @@ class LogMachine(RuleBasedStateMachine):
         offset = self.offset_at(place)
         stages = self.model.raise_log_start(offset)
         self.perform(stages, lambda: self.log.advance_log_start(Offset(offset)))
+
+    @rule(place=places, message=messages, turns=st.integers(0, 6), with_checkpoint=st.booleans())
+    def append_while_log_start_rises(
+        self, place: int, message: Message, turns: int, with_checkpoint: bool
+    ) -> None:
+        """The batch may begin a segment, where the log ended when the rise began."""
+        before, offset = self.model, self.offset_at(place)
+        stored = self.stored(self.encode(message, before), before, max(0, before.last_batch_epoch))
+        (*_, risen) = before.raise_log_start(offset)
+
+        async def append() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            self.log.append_as_follower(stored)
+            if with_checkpoint:
+                await self.log.checkpoint()
+
+        async def raise_and_append() -> None:
+            both = self.log.advance_log_start(Offset(offset)), append()
+            outcomes = await asyncio.gather(*both, return_exceptions=True)
+            errors = [each for each in outcomes if each is not None]
+            # Whatever became of the other: a process that died is dead.
+            for error in sorted(errors, key=lambda each: not isinstance(each, ProcessDied)):
+                raise error
+
+        self.perform((*before.append(stored), *risen.append(stored)), raise_and_append)
 
     @rule(place=places)
     def apply_retention(self, place: int) -> None:
