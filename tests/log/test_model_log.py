@@ -328,12 +328,13 @@ class LogMachine(RuleBasedStateMachine):
         stages = self.model.raise_log_start(offset)
         self.perform(stages, lambda: self.log.advance_log_start(Offset(offset)))
 
-    @rule(place=places, message=messages, turns=st.integers(0, 6), with_checkpoint=st.booleans())
+    @rule(place=st.none() | places, message=messages, turns=st.integers(0, 6), with_checkpoint=st.booleans())
     def append_while_log_start_rises(
-        self, place: int, message: Message, turns: int, with_checkpoint: bool
+        self, place: int | None, message: Message, turns: int, with_checkpoint: bool
     ) -> None:
         """The batch may begin a segment, where the log ended when the rise began."""
-        before, offset = self.model, self.offset_at(place)
+        before = self.model
+        offset = before.log_end_offset if place is None else self.offset_at(place)
         stored = self.stored(self.encode(message, before), before, max(0, before.last_batch_epoch))
         (*_, risen) = before.raise_log_start(offset)
 
