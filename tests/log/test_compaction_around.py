@@ -359,12 +359,42 @@ async def test_damaged_checkpoint_of_compaction_is_no_loss() -> None:
     await log.open(StartKind.CLEAN)
     assert log.log.first_dirty_offset == 0
     log.check_truth()
-    # What was removed for the sake of what is unknown: a cut anywhere drops the log.
-    assert log.log.compacted.superseded_below == 30
+    # For the sake of what something is missing, nobody knows, until somebody says that all of it is here.
+    assert log.log.compacted.is_unknown
     log.log.become_leader(LeaderEpoch(2))
     log.put((A, b"1"))
     await log.clean()
     log.check()
+    assert log.log.compacted.is_unknown
+    log.log.note_complete()
+    assert log.log.compacted == Compacted(Offset(31), Offset(30))
+    log.put((A, b"2"))
+    log.log.note_complete()
+    assert log.log.compacted == Compacted(Offset(31), Offset(30))
+    await log.clean()
+    await log.die(power_loss=True)
+    assert log.log.compacted == Compacted(Offset(32), Offset(30))
+    log.check()
+
+
+@pytest.mark.parametrize(
+    ("cut_at", "is_complete", "end"),
+    [(12, False, 0), (30, False, 0), (33, False, 33), (30, True, 30), (31, True, 31), (33, True, 33)],
+)
+async def test_cut_of_a_log_that_does_not_know_what_it_lacks(
+    cut_at: int, *, is_complete: bool, end: int
+) -> None:
+    """It goes, unless its owner knows that what is cut off has replaced nothing."""
+    log = await log_of(30)
+    await log.compact()
+    log.put(*[(A, b"never committed")] * 3)
+    assert await log.log.close()
+    log.disk.flip_bit(log.harness.path("compaction-checkpoint"), 8 * 50)
+    await log.open(StartKind.CLEAN)
+    await log.log.truncate_to(Offset(cut_at), is_complete=is_complete)
+    assert log.log.log_end_offset == end
+    # One that is empty lacks nothing.
+    assert log.log.compacted.is_unknown is (end > 0)
 
 
 @pytest.mark.parametrize("is_full", [False, True])
@@ -377,13 +407,13 @@ async def test_a_checkpoint_of_compaction_that_is_damaged_is_damaged_for_one_sta
     if is_full:
         log.disk.capacity_bytes = log.disk.used_bytes
     await log.open(StartKind.PROCESS_CRASH)
-    assert log.log.compacted == Compacted(Offset(30), Offset(30))
+    assert (log.log.compacted.is_unknown, log.log.compacted.tombstones_removed_below) == (True, 30)
     log.disk.capacity_bytes = None
     log.log.become_leader(LeaderEpoch(2))
     log.put((A, b"1"))
     await log.die(power_loss=False)
-    unknown_below = Offset(31) if is_full else Offset(30)
-    assert log.log.compacted == Compacted(unknown_below, unknown_below)
+    assert log.log.compacted.is_unknown
+    assert log.log.compacted.tombstones_removed_below == (31 if is_full else 30)
     log.check_truth()
     (report,) = verify(log.disk, log.harness.directory)
     assert report.problems == []

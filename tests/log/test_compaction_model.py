@@ -54,6 +54,8 @@ class CompactionMachine(RuleBasedStateMachine):
         self.buffer_bytes = 1 << 20
         #: no pass was interrupted since the last one that came to its end
         self.is_exact = True
+        #: the log does not know for sure which tombstones are gone
+        self.has_rotted = False
 
     def teardown(self) -> None:
         self.loop.close()
@@ -97,6 +99,9 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule()
     def elect(self) -> None:
+        """For having all that is committed, which the broker tells the log."""
+        self.keyed.log.note_complete()
+        assert not self.keyed.log.compacted.is_unknown
         self.lead()
 
     @rule()
@@ -111,13 +116,17 @@ class CompactionMachine(RuleBasedStateMachine):
     def pass_time(self, seconds: int) -> None:
         self.keyed.harness.clock.now_ms += seconds * 1000
 
-    @rule(place=places, is_unclean=st.sampled_from((False, False, False, True)))
-    def truncate(self, place: int, is_unclean: bool) -> None:
+    @rule(place=places, is_unclean=st.sampled_from((False, False, False, True)), may_be_elected=st.booleans())
+    def truncate(self, place: int, is_unclean: bool, may_be_elected: bool) -> None:
         log = self.keyed.log
         first = 0 if is_unclean else self.committed
         offset = first + place % (log.log_end_offset - first + 1)
-        is_dropped = offset < min(log.compacted.superseded_below, log.log_end_offset)
-        self.run(log.truncate_to(Offset(offset)))
+        is_complete = may_be_elected and not is_unclean
+        is_cut = offset < min(log.compacted.superseded_below, log.log_end_offset)
+        is_dropped = is_cut and not is_complete
+        self.run(log.truncate_to(Offset(offset), is_complete=is_complete))
+        if is_complete:
+            assert log.log_end_offset >= self.committed
         assert log.log_end_offset <= offset
         assert not is_dropped or log.log_end_offset == 0
         self.keyed.appended = {
@@ -125,6 +134,7 @@ class CompactionMachine(RuleBasedStateMachine):
         }
         self.committed = min(self.committed, log.log_end_offset)
         self.is_exact |= is_dropped
+        self.has_rotted &= not is_dropped
         self.lead()
 
     @rule(kind=st.sampled_from(("clean", "crash", "power")), seed=seeds, few_keys=st.booleans())
@@ -146,6 +156,19 @@ class CompactionMachine(RuleBasedStateMachine):
         assert producers_of(keyed_log.log) == producers
         self.lead()
 
+    @rule()
+    def rot(self) -> None:
+        """What says how far the log is compacted, while no process runs."""
+        keyed_log = self.keyed
+        assert self.run(keyed_log.log.close())
+        path = keyed_log.harness.path("compaction-checkpoint")
+        if keyed_log.disk.exists(path):
+            keyed_log.disk.flip_bit(path, 8 * 50)
+            self.is_exact, self.has_rotted = False, True
+        self.run(keyed_log.open(StartKind.CLEAN, buffer_bytes=self.buffer_bytes))
+        assert keyed_log.log.compacted.is_unknown is keyed_log.disk.exists(path)
+        self.lead()
+
     # -- passes
 
     def _below(self, place: int) -> int:
@@ -161,7 +184,8 @@ class CompactionMachine(RuleBasedStateMachine):
             raise
         if report is not None:
             compaction = self.keyed.log._state.compaction
-            self.is_exact |= compaction.first_dirty_offset == compaction.compacted.superseded_below
+            is_all = compaction.first_dirty_offset == compaction.compacted.superseded_below
+            self.is_exact |= is_all and not self.has_rotted
 
     @rule(place=places)
     def compact(self, place: int) -> None:

@@ -104,6 +104,11 @@ class LogCompactor:
     def _ended(self) -> None:
         self._is_running = False
 
+    def note_complete(self) -> None:
+        """On the device with whatever is noted next: until then a start says again that it is unknown."""
+        state = self._state
+        state.compaction = state.compaction.complete_at(state.log_end_offset)
+
     async def note_superseded(self, below: Offset) -> None:
         """By the leader's compaction, in what is copied next; on the device when this returns."""
         state = self._state

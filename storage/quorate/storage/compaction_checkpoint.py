@@ -13,6 +13,10 @@ A log that was copied from a compacted one lacks the same, although it was never
 follower takes over what it is told of its leader's (``Compacted``), before it copies the first batch that may
 lack something. That may speak of offsets that it has not come to yet.
 
+So when the file has rotted, the log does not tell how far that goes: the end of a copy that is not finished
+says nothing. Then it is *unknown*, as if it went on for ever, which asks for too much at times and never for
+too little, until a leader settles it (``PartitionLog.note_complete``) or the log is dropped.
+
 A tombstone stays for ``delete.retention.ms`` after everything that it deletes is gone, for readers that have
 seen the deleted record and have yet to hear of its end. When that time begins a batch does not say: by the
 clock of its producer it may be years old. Each pass therefore leaves a ``Horizon`` if it has met tombstones.
@@ -46,6 +50,8 @@ log = get_logger(__name__)
 #: passes whose tombstones wait for their time; beyond that, those of two passes wait together
 _HORIZONS_MAX: Final = 16
 _FIRST_OFFSET: Final = Offset(0)
+#: beyond all that there will ever be, and an offset like any other on the disk and on the way
+_ANYWHERE: Final = Offset((1 << 63) - 1)
 
 
 class Compacted(NamedTuple):
@@ -55,6 +61,11 @@ class Compacted(NamedTuple):
     superseded_below: Offset = _FIRST_OFFSET
     #: tombstones below may be missing: a replica that ends before this may hold what they deleted
     tombstones_removed_below: Offset = _FIRST_OFFSET
+
+    @property
+    def is_unknown(self) -> bool:
+        """What has replaced missing records may lie anywhere."""
+        return self.superseded_below == _ANYWHERE
 
     def and_also(self, other: Compacted) -> Compacted:
         """What is missing from a log that lacks both."""
@@ -95,6 +106,12 @@ class CompactionCheckpoint:
         """Before anything is copied that may lack something for the leader's compaction."""
         return replace(self, compacted=self.compacted.and_also(leader))
 
+    def complete_at(self, log_end_offset: Offset) -> CompactionCheckpoint:
+        """The log holds everything for whose sake something is missing."""
+        if not self.compacted.is_unknown:
+            return self
+        return replace(self, compacted=self.compacted._replace(superseded_below=log_end_offset))
+
     def begun(self, *, end_offset: Offset, tombstones_end: Offset) -> CompactionCheckpoint:
         """Before a pass that cleans up to ``end_offset`` removes anything."""
         return replace(self, compacted=self.compacted.and_also(Compacted(end_offset, tombstones_end)))
@@ -116,14 +133,14 @@ async def load_compaction(
 ) -> CompactionCheckpoint:
     """As it was saved. If that cannot be read, anything may be missing, and nothing counts as cleaned.
 
-    Which is then on record, and has to be: found anew at every start it would say so of later records too,
-    and whoever copies this log would have to begin anew each time.
+    Tombstones are missing among what is here at most. That is then on record, and has to be: found anew at
+    every start it would be said of later ones too, and whoever copies this log would begin anew each time.
     """
     try:
         state = read_checkpoint(disk, f"{directory}/{COMPACTION_CHECKPOINT_NAME}")
     except DamagedCheckpoint as damaged:
         log.warning("compaction_checkpoint_damaged", path=damaged.path, reason=damaged.reason)
-        unknown = CompactionCheckpoint(compacted=Compacted(log_end_offset, log_end_offset))
+        unknown = CompactionCheckpoint(compacted=Compacted(_ANYWHERE, log_end_offset))
         with tolerate_full_disk("write the compaction checkpoint anew", directory):
             await save_compaction(disk, directory, unknown, clock=clock)
         return unknown

@@ -71,15 +71,15 @@ class LogTrimmer:
 
     # -- the end
 
-    async def truncate_to(self, offset: Offset) -> None:
-        await self._cut_alone(self._truncate_to, offset)
+    async def truncate_to(self, offset: Offset, *, is_complete: bool) -> None:
+        await self._cut_alone(partial(self._truncate_to, is_complete=is_complete), offset)
 
-    async def _truncate_to(self, offset: Offset) -> None:
+    async def _truncate_to(self, offset: Offset, *, is_complete: bool) -> None:
         state = self._state
         state.check_writable()
         if offset < state.log_start_offset:
             raise OffsetOutOfRange(f"cannot truncate to {offset}, before the log's start", offset=offset)
-        if self._lacks_what_is_behind(offset):
+        if not is_complete and self._lacks_what_is_behind(offset):
             log.warning("compacted_log_dropped", path=state.directory, cut_at=offset)
             await self._reset_to(state.log_start_offset)
             return

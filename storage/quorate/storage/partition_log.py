@@ -347,9 +347,13 @@ class PartitionLog:
         """A truncation or reset was asked for and is not done: nothing is appended, and nobody leads."""
         return self._state.cuts_under_way > 0
 
-    async def truncate_to(self, offset: Offset) -> None:
-        """Drop every batch that ends at or behind ``offset``; for followers that diverged (rule 8)."""
-        await self._trimmer.truncate_to(offset)
+    async def truncate_to(self, offset: Offset, *, is_complete: bool = False) -> None:
+        """Drop every batch that ends at or behind ``offset``; for followers that diverged (rule 8).
+
+        Where what is cut off may have replaced what is missing before it, everything goes (rule 48).
+        ``is_complete``: not here, whatever the log knows of itself. What is cut off was never committed.
+        """
+        await self._trimmer.truncate_to(offset, is_complete=is_complete)
 
     def expired_below(self, *, high_watermark: Offset) -> Offset:
         """Where the log would begin if everything went that is past its retention, and committed."""
@@ -370,6 +374,13 @@ class PartitionLog:
     async def note_superseded(self, below: Offset) -> None:
         """What is copied from here on may lack records because of newer ones, all below the offset."""
         await self._compactor.note_superseded(below)
+
+    def note_complete(self) -> None:
+        """It holds all that was ever committed, so whatever has replaced missing records is here.
+
+        Which the log cannot tell by itself where its file of what is missing has rotted.
+        """
+        self._compactor.note_complete()
 
     async def advance_log_start(self, offset: Offset) -> None:
         """Records before ``offset`` may be forgotten; whole segments of them are deleted."""

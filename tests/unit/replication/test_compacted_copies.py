@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from quorate.broker.replica.partition import Partition
+from quorate.chaos.models.follower import rotten_copy_stories
 from quorate.chaos.models.follower.replicas import bytes_of, leader_batch
 from quorate.chaos.models.follower.scripted_leader import FollowerHarness, update, with_follower
 from quorate.core.ids import Offset
@@ -117,6 +122,35 @@ def test_who_may_be_elected_drops_nothing() -> None:
         await _half_a_copy(harness)
         leader = harness.follow_leader(3, 2, isr=(1, 3), unclean=(2,))
         assert (await leader.position()).fetch_offset == 2
+
+    with_follower(script)
+
+
+@pytest.mark.parametrize(
+    "story", [getattr(rotten_copy_stories, name) for name in rotten_copy_stories.__all__]
+)
+def test_a_log_that_does_not_know_what_it_lacks(story: Callable[[], None]) -> None:
+    story()
+
+
+def test_a_member_is_cut_like_any_other_log_whatever_is_noted_in_it() -> None:
+    """A leader that was forced may have told of what lies beyond its own end."""
+
+    async def script(harness: FollowerHarness) -> None:
+        await _half_a_copy(harness)
+        leader = harness.follow_leader(3, 2, isr=(1, 3))
+        await leader.position()
+        leader.send(update(2, diverging=(1, 1)))
+        assert (await leader.position()).fetch_offset == 1
+        # Nobody counts on it any more.
+        leader = harness.follow_leader(2, 3, isr=(2,))
+        await leader.position()
+        leader.send(update(3, leader_batch(1, 2, b"x"), high_watermark=0))
+        await leader.position()
+        leader = harness.follow_leader(3, 4, isr=(3,))
+        await leader.position()
+        leader.send(update(4, diverging=(1, 1)))
+        assert (await leader.position()).fetch_offset == 0
 
     with_follower(script)
 

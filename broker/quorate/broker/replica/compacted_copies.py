@@ -15,6 +15,12 @@ it notes up to where they lie, as whoever compacts does: a log that is cut befor
 that was to go on with a leader that may lack some of them begins anew.
 
 Whoever is in sync, or may be elected, ends behind all of this: nothing is compacted that is not committed.
+So such a log is cut like any other, and keeps what is before the cut, whatever is noted there.
+
+A copy whose note has rotted does not know up to where it lacks something: *unknown* is beyond every offset,
+and is told and noted like one. A leader that holds everything ends it (``Partition``): what it has missed is
+before its own end. One in whose past an operator has given something up does not: what replaced a record may
+have been beyond its end, and then a log that is cut where the two part has to go.
 
 Rejected: to keep tombstones until every replica has them. A broker that is gone for good would keep them for
 ever; and a replica that is copied anew does not need them.

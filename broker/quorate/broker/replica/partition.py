@@ -226,6 +226,9 @@ class Partition:
         except QuorateError as error:
             self.fail(error)
             return
+        if not state.image.unclean_leader_epochs:
+            # Elected for having everything, and nobody ever was for anything else (rule 48).
+            self.log.note_complete()
         log.info(
             "leadership_begun",
             partition=self.topic_partition,

@@ -56,6 +56,7 @@ __all__ = [
     "WaitForCut",
     "before_naming",
     "is_throttled",
+    "may_be_elected",
     "may_refetch",
     "must_refetch",
     "position_of",
@@ -161,7 +162,7 @@ def may_refetch(partition: Partition, broker_id: BrokerId) -> bool:
     in what the replica acknowledged before, and may be asking to have it back in the ISR. In a new epoch the
     leader has forgotten (rule 7).
     """
-    return partition.log.damage is not None and not _may_be_elected(partition, broker_id)
+    return partition.log.damage is not None and not may_be_elected(partition, broker_id)
 
 
 def must_refetch(partition: Partition, broker_id: BrokerId) -> bool:
@@ -169,16 +170,22 @@ def must_refetch(partition: Partition, broker_id: BrokerId) -> bool:
 
     A log that is copied from a compacted one lacks records because of newer ones that are still to come. An
     unclean election since then may have lost those (rule 33), and nobody would notice: no batch is cut.
+    Where the log does not know what it lacks, that may be so of any.
     """
     log, unclean = partition.log, _state_of(partition).image.unclean_leader_epochs
     return (
         log.log_end_offset < log.compacted.superseded_below
         and any(epoch > log.latest_leader_epoch for epoch in unclean)
-        and not _may_be_elected(partition, broker_id)
+        and not may_be_elected(partition, broker_id)
     )
 
 
-def _may_be_elected(partition: Partition, broker_id: BrokerId) -> bool:
+def may_be_elected(partition: Partition, broker_id: BrokerId) -> bool:
+    """Whether this replica holds everything that is committed, and has to go on holding it (rule 1).
+
+    By the metadata of the epoch in which it follows, and that is enough: it joins the ISR there by a position
+    that its leader has accepted, and after that nothing is cut.
+    """
     image = _state_of(partition).image
     return broker_id in image.isr or broker_id in image.elr
 

@@ -44,6 +44,7 @@ from quorate.broker.replication.following import (
     WaitForCut,
     before_naming,
     is_throttled,
+    may_be_elected,
     may_refetch,
     must_refetch,
     position_of,
@@ -419,7 +420,8 @@ class LeaderFetcher:
         log_end_offset, high_watermark = partition.log.log_end_offset, partition.high_watermark
         try:
             if isinstance(cut, TruncateTo):
-                await partition.log.truncate_to(cut.offset)
+                is_complete = may_be_elected(partition, self._context.broker_id)
+                await partition.log.truncate_to(cut.offset, is_complete=is_complete)
             else:
                 await partition.log.reset_to(cut.offset, compacted=cut.compacted)
         except QuorateError as error:

@@ -1,7 +1,7 @@
 """Replicas that copy a compacted log: what is missing there must not be missed (rule 48).
 
-In each story one replica is away while others compact, or lead with less than was committed. Afterwards all
-of them say the same of every key.
+In each story one replica is away while others compact, or lead with less than was committed, or none knows
+any more what it lacks. Afterwards all of them say the same of every key.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
     "a_copy_asks_the_same_of_its_followers",
     "a_copy_is_dropped_where_its_leader_lacks_what_it_rests_on",
     "a_replica_that_was_away_hears_of_deletions",
+    "nobody_knows_what_is_missing",
 ]
 
 #: so that segments are closed, and compacted, in every second
@@ -39,6 +40,8 @@ _CONFIGS: Final[Mapping[str, str | int | float]] = {
 _WITHIN_S: Final = 30.0
 _ROUND_S: Final = 1.5
 _ROUNDS_MAX: Final = 12
+#: of a compaction checkpoint, in what it says
+_ROTTEN_BIT: Final = 8 * 50
 
 
 async def a_replica_that_was_away_hears_of_deletions(cluster: SimCluster) -> None:
@@ -93,6 +96,27 @@ async def a_copy_is_dropped_where_its_leader_lacks_what_it_rests_on(cluster: Sim
             machine.start()
     await _until_in_sync(cluster)
     _check_tables(cluster, ["a", "b"])
+
+
+async def nobody_knows_what_is_missing(cluster: SimCluster) -> None:
+    """The file that says so has rotted everywhere. All records are there, so all goes on."""
+    await _create(cluster, [1, 2, 3])
+    await _put(cluster, a=b"1", b=b"1")
+    await _put(cluster, a=b"2")
+    await _until_superseded(cluster)
+    await _until_in_sync(cluster)
+    for replica in replicas_of(cluster)[_TOPIC]:
+        machine = cluster.broker(replica._broker_id)
+        machine.kill()
+        machine.disk.flip_bit(f"{replica.log.directory}/compaction-checkpoint", _ROTTEN_BIT)
+    for machine in cluster.brokers:
+        machine.start()
+    await _until_in_sync(cluster)
+    await _put(cluster, c=b"2")
+    await _until_in_sync(cluster)
+    _check_tables(cluster, ["a", "b", "c"])
+    [leader] = [each for each in replicas_of(cluster)[_TOPIC] if each.leadership is not None]
+    assert not leader.log.compacted.is_unknown, "whoever copies from it will not know either"
 
 
 # -- steps

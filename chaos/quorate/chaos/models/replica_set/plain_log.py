@@ -68,6 +68,9 @@ class PlainLog:
     def become_leader(self, leader_epoch: LeaderEpoch) -> None:
         self._assign(leader_epoch, len(self.entries))
 
+    def note_complete(self) -> None:
+        """Nothing is compacted here."""
+
     def append_as_leader(self, batch: Bytes, *, leader_epoch: LeaderEpoch) -> Appended:
         offset = self.log_end_offset
         assert leader_epoch == self.latest_leader_epoch
