@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, NamedTuple
 
 from bench.cluster.peer import Load
-from bench.cluster.processes import tell
+from bench.cluster.processes import ClientFailed, tell
 from bench.cluster.quorate_peer import QuoratePeer
 from bench.light.lines import ask_for_brokers
 from bench.processor_time import seconds_of_process
@@ -30,6 +31,10 @@ _RATE: Final = 1_000.0
 _RECORDS: Final = 10_000
 _VALUE_BYTES: Final = 1_000
 _SECONDS: Final = 5.0
+#: the nodes are looked at for so long, and quiet if all together took less of a core than that
+_QUIET_LOOK_S: Final = 2.0
+_QUIET_SHARE: Final = 0.6
+_QUIET_WAIT_S: Final = 300.0
 #: in one topic; more are made as several
 _PARTITIONS_MAX: Final = 1_000
 
@@ -52,6 +57,7 @@ async def measure(dimension: Dimension, size: int, scale: float) -> dict[str, li
         await peer.start()
         await peer.create_topic(_TOPIC, dimension.partitions(size))
         async with dimension.growing(peer, size):
+            await _until_quiet(peer)
             told = await tell(
                 *(sys.executable, "-m", "bench.light", "produce", "quorate", peer.bootstrap, _TOPIC),
                 *("--batch-bytes", "16384", "--connections", str(dimension.connections(size))),
@@ -64,6 +70,17 @@ async def measure(dimension: Dimension, size: int, scale: float) -> dict[str, li
             memory = peer.resident_bytes()
     values = (told["mb_per_s"], latencies.p99_ms, 100 * spent / len(memory), sum(memory) / len(memory) / 1e6)
     return {name: [value] for name, value in zip(FIGURES, values, strict=True)}
+
+
+async def _until_quiet(peer: QuoratePeer) -> None:
+    """Brokers make the logs of new partitions after the topic is there, durably: thousands take a while."""
+    deadline = time.monotonic() + _QUIET_WAIT_S
+    while time.monotonic() < deadline:
+        before = _processor_time(peer)
+        await asyncio.sleep(_QUIET_LOOK_S)
+        if _processor_time(peer) - before < _QUIET_SHARE * _QUIET_LOOK_S:
+            return
+    raise ClientFailed(f"the nodes are not quiet {_QUIET_WAIT_S:g} s after their partitions were made")
 
 
 def _processor_time(peer: QuoratePeer) -> float:
