@@ -7,15 +7,19 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quorate.chaos.cluster.cluster import SimCluster
-from quorate.chaos.mutations.complete_member_story import a_member_that_has_everything_keeps_its_producers
+from quorate.chaos.mutations.complete_member_story import (
+    LOOKS_RARELY,
+    a_member_that_has_everything_keeps_its_producers,
+    a_member_that_wrote_nothing_as_leader_keeps_its_producers,
+)
 from quorate.chaos.mutations.expired_log_story import what_was_written_since_is_not_passed_over
 from quorate.chaos.mutations.unvouched_log_story import LOOKS_OFTEN
 from quorate.chaos.sim.clock import Simulation, run_simulation
 
 
-def _play(story: Callable[[SimCluster], Awaitable[None]]) -> None:
+def _play(story: Callable[[SimCluster], Awaitable[None]], settings: dict[str, int] = LOOKS_OFTEN) -> None:
     async def main(simulation: Simulation) -> None:
-        cluster = SimCluster(simulation, settings=LOOKS_OFTEN)
+        cluster = SimCluster(simulation, settings=settings)
         await cluster.start()
         await story(cluster)
 
@@ -37,3 +41,7 @@ def test_an_empty_replica_lacks_nothing_that_a_forced_leader_has_acknowledged(
 
 def test_a_complete_member_keeps_its_producers() -> None:
     _play(a_member_that_has_everything_keeps_its_producers)
+
+
+def test_a_complete_member_that_led_and_wrote_nothing_keeps_its_producers() -> None:
+    _play(a_member_that_wrote_nothing_as_leader_keeps_its_producers, LOOKS_RARELY)

@@ -215,6 +215,10 @@ def test_rule_12_what_a_leader_vouches_for_is_kept_and_the_rest_is_cut() -> None
     follower_stories.what_a_leader_vouches_for_is_kept()
 
 
+def test_rule_12_an_epoch_without_records_goes_before_anything_else_does() -> None:
+    follower_stories.an_epoch_without_records_is_no_reason_to_begin_anew()
+
+
 def test_rule_12_a_log_that_begins_where_the_leaders_does_is_cut_there() -> None:
     """Once: what it has left is nothing, and the leader is content with that."""
 

@@ -263,15 +263,16 @@ def _diverged(partition: Partition, update: ReplicaUpdate) -> Next:
             )
         )
     leader_start = Offset(update.log_start_offset)
+    # An epoch without a batch may stand at the end: cutting takes it away, although no record goes.
+    is_empty_epoch_last = log.latest_leader_epoch != log.leader_epoch_at(Offset(log.log_end_offset - 1))
+    is_any_to_go = offset < log.log_end_offset or is_empty_epoch_last
     is_shared_part_deleted = answer.end_offset <= leader_start > log.log_start_offset
     # What ends there may be vouched for by what the leader knows of this replica, once the rest is cut.
-    is_to_ask_again = offset == leader_start < log.log_end_offset
+    is_to_ask_again = offset == leader_start and is_any_to_go
     if offset < log.log_start_offset or (is_shared_part_deleted and not is_to_ask_again):
         # All that the logs may share is deleted at the leader: nothing vouches for what is left (rule 12).
         return ResetTo(leader_start)
-    # An epoch without a batch may stand at the end: cutting takes it away, although no record goes.
-    is_empty_epoch_last = log.latest_leader_epoch != log.leader_epoch_at(Offset(log.log_end_offset - 1))
-    if offset == log.log_end_offset and not is_empty_epoch_last:
+    if not is_any_to_go:
         message = f"the leader wants {partition.topic_partition} cut at its end, {offset}, again and again"
         return TryAgain(UnknownServerError(message, offset=offset))
     return TruncateTo(offset)

@@ -139,6 +139,19 @@ def follower_begins_anew_before_it_has_cut(patch: Patch) -> None:
     patch.setattr(following, "_diverged", diverged)
 
 
+@mutation(12, 49, hunt=_story(follower_stories.an_epoch_without_records_is_no_reason_to_begin_anew))
+def follower_begins_anew_for_an_epoch_without_records(patch: Patch) -> None:
+    """It is told to be cut at its end, where only an epoch goes that has no batch, and drops its log."""
+    original = following._diverged
+
+    def diverged(partition: Partition, update: ReplicaUpdate) -> Next:
+        due = original(partition, update)
+        is_at_end = isinstance(due, TruncateTo) and due.offset == partition.log.log_end_offset
+        return ResetTo(Offset(update.log_start_offset)) if is_at_end else due
+
+    patch.setattr(following, "_diverged", diverged)
+
+
 @mutation(18, 11, hunt=cluster_story(what_was_given_up_is_not_shown))
 def follower_shows_what_was_given_up(patch: Patch) -> None:
     """It was committed once, and the leader was forced: that the leader lacks it, it has not said yet."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quorate.chaos.models.follower.replicas import leader_batch
 from quorate.chaos.models.follower.scripted_leader import FollowerHarness, update, with_follower
 from quorate.core.config import Durability
+from quorate.core.ids import LeaderEpoch
 from quorate.errors import OffsetOutOfRange, ReplicaDiverged, StorageFailed
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "a_follower_before_the_leaders_start_begins_anew",
     "a_position_that_waited_is_not_named_before_the_sync",
     "an_answer_of_an_older_epoch_is_dropped",
+    "an_epoch_without_records_is_no_reason_to_begin_anew",
     "what_a_leader_vouches_for_is_kept",
     "what_no_leader_vouches_for_is_dropped",
 ]
@@ -124,6 +126,23 @@ def what_a_leader_vouches_for_is_kept() -> None:
         position = await leader.position()
         assert (position.fetch_offset, position.log_start_offset) == (4, 3)
         assert partition.high_watermark == 4
+
+    with_follower(story)
+
+
+def an_epoch_without_records_is_no_reason_to_begin_anew() -> None:
+    """Rules 12 and 49: it led, and wrote nothing. Nobody has a record of that epoch."""
+
+    async def story(harness: FollowerHarness) -> None:
+        partition = await harness.open_with((0, 1), high_watermark=1)
+        partition.log.become_leader(LeaderEpoch(2))
+        leader = harness.follow_leader(2, 3)
+        position = await leader.position()
+        assert (position.fetch_offset, position.last_fetched_epoch) == (1, 2)
+        leader.send(update(3, diverging=(1, 1), high_watermark=1, log_start_offset=1))
+        position = await leader.position()
+        named = (position.fetch_offset, position.last_fetched_epoch, position.log_start_offset)
+        assert named == (1, 1, 0), "what it knows of producers went with its log"
 
     with_follower(story)
 
