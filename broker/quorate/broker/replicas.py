@@ -169,7 +169,8 @@ class Replicas:
             # Who may be in an ISR is a matter of brokers, too.
             self._apply_partitions(
                 image.topics[replica.topic_id].partitions[replica.topic_partition.partition]
-                for replica in self.led()
+                for replica in list(self)
+                if replica.is_to_lead
             )
 
     def _apply_partitions(self, partitions: Iterable[PartitionImage]) -> None:

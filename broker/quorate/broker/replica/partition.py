@@ -248,6 +248,11 @@ class Partition:
             self._syncing = [task for task in self._syncing if not task.done()]
             self._syncing.append(syncing)
 
+    @property
+    def is_to_lead(self) -> bool:
+        """It leads, or will as soon as its log has been cut."""
+        return self.leadership is not None or self._is_waiting_to_lead
+
     # -- doors
 
     def require_leadership(self, current_leader_epoch: int | None) -> Leadership:
