@@ -26,11 +26,14 @@ from quorate.storage.log_files import (
 )
 from quorate.storage.log_state import LogState
 from quorate.storage.producer_snapshots import (
+    encode_snapshot,
     load_snapshot,
     newest_snapshot,
     remove_snapshots,
+    replay_expired,
     replay_producers,
     sync_snapshot,
+    write_snapshot,
 )
 from quorate.storage.producer_state import ProducerStates
 from quorate.storage.quarantine import Damage, load_damage
@@ -151,11 +154,12 @@ class _Opening:
         What was under way had its snapshot on the device first. A power loss may have undone some of it,
         with gaps in between, all before that snapshot. But if the log start was the end when it was raised,
         another segment may have begun there since, and nobody has made sure of its snapshot. Without one,
-        the segment before stays until the next retention, which does.
+        the segment before stays: after a clean stop until the next retention, which makes sure of one, else
+        until ``_let_go_of_expired`` does.
         """
         disk, directory, segments = self._context.disk, self._directory, self.state.segments
-        before = [segment for segment in segments[1:] if segment.base_offset <= self.state.log_start_offset]
-        found = await run_in_turns(newest_snapshot(disk, directory, [each.base_offset for each in before]))
+        bases = [segment.base_offset for segment in segments[1 : self._count_expired() + 1]]
+        found = await run_in_turns(newest_snapshot(disk, directory, bases))
         if found is None:
             return
         kept, _ = found
@@ -164,6 +168,35 @@ class _Opening:
         await disk.fsync_directory(directory)
         while segments[0].base_offset < kept:
             segments.pop(0).delete()
+
+    def _count_expired(self) -> int:
+        """Segments that lie wholly before the log start, by where the next ones begin."""
+        return sum(each.base_offset <= self.state.log_start_offset for each in self.state.segments[1:])
+
+    async def _let_go_of_expired(self) -> None:
+        """Whatever is wrong with them, no record behind them goes for it: nobody asks for theirs any more.
+
+        Their producers are kept, as far as they can be told: those that a power loss took, or that rot
+        hides, are forgotten, as by a replica that is copied. Nothing else is taken from such a segment, least
+        of all epochs, which no checksum covers.
+        """
+        state, disk, directory = self.state, self._context.disk, self._directory
+        count = self._count_expired()
+        if count == 0:
+            return
+        expired, first_kept = state.segments[:count], state.segments[count].base_offset
+        producers, are_sound = await run_in_turns(replay_expired(disk, directory, expired, first_kept))
+        is_saved = False
+        with tolerate_full_disk("save producers of expired segments", directory):
+            encoded = await run_in_turns(encode_snapshot(producers))
+            await write_snapshot(disk, directory, encoded, first_kept)
+            await disk.fsync_directory(directory)
+            is_saved = True
+        if are_sound and not is_saved:
+            # They go on telling of their producers themselves. Damaged ones would cost the records behind.
+            return
+        while state.segments[0].base_offset < first_kept:
+            state.segments.pop(0).delete()
 
     def _create_first_segment(self) -> None:
         state = self.state
@@ -225,6 +258,7 @@ class _Opening:
     async def _recover(self) -> Damage | None:
         state = self.state
         self.report.start = self._start_without_marker()
+        await self._let_go_of_expired()
         first = self._first_to_scan()
         scan_from = state.segments[first].base_offset
         trusted, scanned = state.segments[:first], state.segments[first:]

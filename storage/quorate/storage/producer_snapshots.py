@@ -13,6 +13,7 @@ from itertools import islice
 from quorate.core.disk import Disk
 from quorate.core.ids import Offset
 from quorate.core.logging import get_logger
+from quorate.errors import CorruptBatch
 from quorate.storage.checkpoint import (
     DamagedCheckpoint,
     read_checkpoint,
@@ -31,6 +32,7 @@ __all__ = [
     "load_snapshot",
     "newest_snapshot",
     "remove_snapshots",
+    "replay_expired",
     "replay_producers",
     "save_snapshot",
     "sync_snapshot",
@@ -136,6 +138,46 @@ def replay_producers(
             if header.producer_id >= 0:
                 producers.apply(header, header.base_offset)
     return producers
+
+
+def replay_expired(
+    disk: Disk, directory: str, segments: Sequence[Segment], end_offset: Offset
+) -> Steps[tuple[ProducerStates, bool]]:
+    """As ``replay_producers``, of segments that nobody has checked: as far as they are sound.
+
+    And whether all are, to their ends.
+    """
+    offsets = [offset for offset in list_snapshots(disk, directory) if offset <= end_offset]
+    found = yield from newest_snapshot(disk, directory, offsets)
+    replay_from, producers = found or (Offset(0), ProducerStates())
+    are_sound = True
+    ends = [*(segment.base_offset for segment in segments[1:]), end_offset]
+    for segment, end in zip(segments, ends, strict=True):
+        if end <= replay_from:
+            continue
+        segment.size = disk.size(segment.path)
+        try:
+            yield from _apply_sound_batches(segment, producers, replay_from, end)
+        except CorruptBatch as error:
+            log.warning("expired_segment_damaged", path=segment.path, reason=error.message)
+            are_sound = False
+    return producers, are_sound
+
+
+def _apply_sound_batches(
+    segment: Segment, producers: ProducerStates, replay_from: Offset, end_offset: Offset
+) -> Steps[None]:
+    due = segment.base_offset
+    for count, (header, _) in enumerate(segment.batches()):
+        if count % HEADERS_PER_STEP == 0:
+            yield
+        if header.next_offset > end_offset:
+            break
+        due = header.next_offset
+        if header.producer_id >= 0 and header.base_offset >= replay_from:
+            producers.apply(header, header.base_offset)
+    if due != end_offset:
+        raise CorruptBatch(f"sound batches end at offset {due}, the next segment starts at {end_offset}")
 
 
 def remove_snapshots(

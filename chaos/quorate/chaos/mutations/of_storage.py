@@ -16,6 +16,7 @@ from quorate.chaos.models.log.deleted_producers_story import (
     a_snapshot_that_is_needed_is_not_replaced_by_one_that_may_be_lost,
     a_start_deletes_nothing_before_the_device_has_the_snapshot,
     a_start_deletes_nothing_that_no_snapshot_tells_of,
+    nothing_is_cut_or_quarantined_for_what_has_expired,
     what_was_sealed_while_the_log_start_rose_stays,
 )
 from quorate.chaos.mutations.hunts import StoryHunt
@@ -42,6 +43,7 @@ from quorate.storage.append_group import AppendGroup
 from quorate.storage.checkpoint import write_body_cached
 from quorate.storage.file_writes import sync_file
 from quorate.storage.group_commit import GroupCommit
+from quorate.storage.log_files import snapshot_path
 from quorate.storage.log_trimmer import LogTrimmer
 from quorate.storage.log_writer import LogWriter
 from quorate.storage.producer_snapshots import remove_snapshots
@@ -263,6 +265,25 @@ def start_deletes_before_the_device_has_the_snapshot(patch: Patch) -> None:
     async def sync(*_: object) -> None: ...
 
     patch.setattr(opening, "sync_snapshot", sync)
+
+
+@mutation(49, hunt=_story(a_start_deletes_nothing_before_the_device_has_the_snapshot))
+def start_deletes_before_the_device_has_the_snapshot_that_it_made(patch: Patch) -> None:
+    """Of producers of whom nothing but the segments told."""
+
+    async def write(disk: Disk, directory: str, encoded: bytes, end_offset: Offset) -> None:
+        write_body_cached(disk, snapshot_path(directory, end_offset), encoded)
+
+    patch.setattr(opening, "write_snapshot", write)
+
+
+@mutation(44, hunt=_story(nothing_is_cut_or_quarantined_for_what_has_expired))
+def log_is_cut_for_what_has_expired(patch: Patch) -> None:
+    """Segments before the log start are scanned like others, and all behind a fault in them goes."""
+
+    async def let_go(_: opening._Opening) -> None: ...
+
+    patch.setattr(opening._Opening, "_let_go_of_expired", let_go)
 
 
 @mutation(49, hunt=_story(what_was_sealed_while_the_log_start_rose_stays))
