@@ -173,17 +173,19 @@ class _Opening:
         """Segments that lie wholly before the log start, by where the next ones begin."""
         return sum(each.base_offset <= self.state.log_start_offset for each in self.state.segments[1:])
 
-    async def _let_go_of_expired(self) -> None:
+    async def _let_go_of_expired(self) -> bool:
         """Whatever is wrong with them, no record behind them goes for it: nobody asks for theirs any more.
 
         Their producers are kept, as far as they can be told: those that a power loss took, or that rot
         hides, are forgotten, as by a replica that is copied. Nothing else is taken from such a segment, least
         of all epochs, which no checksum covers.
+
+        False if producers may have been forgotten.
         """
         state, disk, directory = self.state, self._context.disk, self._directory
         count = self._count_expired()
         if count == 0:
-            return
+            return True
         expired, first_kept = state.segments[:count], state.segments[count].base_offset
         producers, are_sound = await run_in_turns(replay_expired(disk, directory, expired, first_kept))
         is_saved = False
@@ -194,9 +196,10 @@ class _Opening:
             is_saved = True
         if are_sound and not is_saved:
             # They go on telling of their producers themselves. Damaged ones would cost the records behind.
-            return
+            return True
         while state.segments[0].base_offset < first_kept:
             state.segments.pop(0).delete()
+        return are_sound
 
     def _create_first_segment(self) -> None:
         state = self.state
@@ -258,7 +261,7 @@ class _Opening:
     async def _recover(self) -> Damage | None:
         state = self.state
         self.report.start = self._start_without_marker()
-        await self._let_go_of_expired()
+        knows_producers = await self._let_go_of_expired()
         first = self._first_to_scan()
         scan_from = state.segments[first].base_offset
         trusted, scanned = state.segments[:first], state.segments[first:]
@@ -293,6 +296,11 @@ class _Opening:
             # A power loss took the batches behind the log start; those before it were to be forgotten.
             self._finish_reset(state.log_start_offset)
             return None
+        if not knows_producers:
+            # A snapshot of what has been found since may tell of them.
+            state.producers = await run_in_turns(
+                replay_producers(self._context.disk, self._directory, state.segments, state.log_end_offset)
+            )
         if self._may_have_failed_to_sync():
             for segment in state.segments[first:]:
                 await run_in_turns(segment.write_again())

@@ -17,7 +17,7 @@ from quorate.core.ids import LeaderEpoch, Offset
 from quorate.core.records import LEADER_EPOCH_END, MAGIC_POSITION
 from quorate.storage import StartKind
 from quorate.storage.file_writes import sync_file
-from quorate.storage.producer_snapshots import load_snapshot
+from quorate.storage.producer_snapshots import load_snapshot, sync_snapshot
 from quorate.storage.steps import HEADERS_PER_STEP
 
 __all__ = [
@@ -118,6 +118,16 @@ async def _lose_the_end_of_what_has_expired() -> None:
     assert harness.disk.size(harness.path(f"{0:020}.log")) == 0, "then this is no story"
     await harness.open(StartKind.LOSSY)
     _check_records(harness, "its end was lost")
+
+    harness = await _log_that_went_on(FEW, is_flushed=False)
+    active = harness.log._state.active
+    harness.append(batch(b"x" * (64 << 10)))
+    await sync_file(harness.disk, active.path)
+    await sync_snapshot(harness.disk, harness.directory, active.next_offset)
+    _lose_power_after_names(harness)
+    await harness.open(StartKind.LOSSY)
+    _check_records(harness, "its end was lost, a later snapshot was not")
+    _check(harness, FEW, "a later snapshot tells of them")
 
 
 async def _rot(byte: int, start: StartKind, *, is_synced: bool, known: int) -> None:
