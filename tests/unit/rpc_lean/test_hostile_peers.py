@@ -62,6 +62,19 @@ def flood(wire: Wire, one: Callable[[int], bytes], most: int) -> int:
     return most
 
 
+# ---- what it is refused for
+
+
+async def test_peer_is_heard_out_in_what_it_is_refused_for_and_told_why() -> None:
+    """Closed with some of that unread, the connection would be reset, and the reason lost with it."""
+    begun = struct.pack(">I", 1 << 23)[1:] + bytes([FrameType.HEADERS, 0]) + struct.pack(">I", 1)
+    async with served() as (_, _, address), rude_client(address) as rude:
+        await rude.send(HELLO + begun)
+        for _ in range(64):
+            await rude.send(bytes(1 << 16))
+        assert await rude.last_words() is ErrorCode.FRAME_SIZE_ERROR
+
+
 # ---- too often
 
 
