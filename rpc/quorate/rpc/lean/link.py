@@ -380,7 +380,7 @@ class LinkCore:
         assert fault is not None
         if not self.is_closed and self._transport is not None and not self._transport.is_closing():
             log.info("connection_refused", peer=self.peer, code=fault.code.name, reason=fault.reason)
-            # It may be in the middle of what it is refused for, and would lose the reason with the connection.
+            # In the middle of what it is refused for, it would lose the reason with the connection.
             self.part(0.0)
 
     # ---- keeping alive
