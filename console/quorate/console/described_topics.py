@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from quorate.client.impatient_admin import ImpatientAdmin
     from quorate.v1 import admin_pb2
 
-__all__ = ["DescribedTopics", "describe_topics"]
+__all__ = ["DescribedTopics", "describe_each", "describe_topics"]
 
 _TOPICS_ASKED_MAX: Final = 500
 _TOPICS_AT_ONCE: Final = 8
@@ -27,17 +28,21 @@ class DescribedTopics:
 
 async def describe_topics(connection: ImpatientAdmin) -> DescribedTopics:
     names = [topic.name for topic in await connection.list_topics()]
+    left_out = None
+    if len(names) > _TOPICS_ASKED_MAX:
+        left_out = f"{_TOPICS_ASKED_MAX} of {len(names)} topics were asked about"
+    return DescribedTopics(await describe_each(connection, names[:_TOPICS_ASKED_MAX]), left_out)
+
+
+async def describe_each(connection: ImpatientAdmin, names: Sequence[str]) -> list[admin_pb2.TopicDescription]:
+    """Without those that were deleted meanwhile."""
     at_once = asyncio.Semaphore(_TOPICS_AT_ONCE)
 
-    async def look(name: str) -> admin_pb2.TopicDescription | None:
+    async def describe(name: str) -> admin_pb2.TopicDescription | None:
         try:
             async with at_once:
                 return await connection.describe_topic(name)
         except UnknownTopicOrPartition:
-            return None  # deleted meanwhile
+            return None
 
-    found = await asyncio.gather(*map(look, names[:_TOPICS_ASKED_MAX]))
-    left_out = None
-    if len(names) > _TOPICS_ASKED_MAX:
-        left_out = f"{_TOPICS_ASKED_MAX} of {len(names)} topics were asked about"
-    return DescribedTopics([each for each in found if each is not None], left_out)
+    return [each for each in await asyncio.gather(*map(describe, names)) if each is not None]

@@ -129,25 +129,23 @@ def follower_keeps_what_its_leader_has_deleted(patch: Patch) -> None:
 @mutation(12, 49, hunt=_story(follower_stories.what_a_leader_vouches_for_is_kept))
 def follower_begins_anew_before_it_has_cut(patch: Patch) -> None:
     """It drops all it has, producers too, where the leader has said no more than that a part has to go."""
-    original = following._diverged
-
-    def diverged(partition: Partition, update: ReplicaUpdate) -> Next:
-        due = original(partition, update)
-        is_cut_to_start = isinstance(due, TruncateTo) and due.offset == update.log_start_offset
-        return ResetTo(Offset(update.log_start_offset)) if is_cut_to_start else due
-
-    patch.setattr(following, "_diverged", diverged)
+    _begin_anew_where_cut(patch, lambda _, update, offset: offset == update.log_start_offset)
 
 
 @mutation(12, 49, hunt=_story(follower_stories.an_epoch_without_records_is_no_reason_to_begin_anew))
 def follower_begins_anew_for_an_epoch_without_records(patch: Patch) -> None:
     """It is told to be cut at its end, where only an epoch goes that has no batch, and drops its log."""
+    _begin_anew_where_cut(patch, lambda partition, _, offset: offset == partition.log.log_end_offset)
+
+
+def _begin_anew_where_cut(patch: Patch, is_meant: Callable[[Partition, ReplicaUpdate, Offset], bool]) -> None:
     original = following._diverged
 
     def diverged(partition: Partition, update: ReplicaUpdate) -> Next:
         due = original(partition, update)
-        is_at_end = isinstance(due, TruncateTo) and due.offset == partition.log.log_end_offset
-        return ResetTo(Offset(update.log_start_offset)) if is_at_end else due
+        if isinstance(due, TruncateTo) and is_meant(partition, update, due.offset):
+            return ResetTo(Offset(update.log_start_offset))
+        return due
 
     patch.setattr(following, "_diverged", diverged)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from quorate.console.described_topics import describe_each
 from quorate.console.moving.outcome import check_done
 from quorate.console.moving.throttling import (
     current_throttle,
@@ -22,7 +22,7 @@ from quorate.console.planning.quantities import show_bytes
 from quorate.console.rebalancing.placement import Broker, Name, Placed, Tally
 from quorate.console.rebalancing.planner import Move, plan
 from quorate.console.session import Session
-from quorate.errors import ReassignmentInProgress, UnknownTopicOrPartition
+from quorate.errors import ReassignmentInProgress
 from quorate.v1 import admin_pb2
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rebalance", "RebalanceOptions"]
 
-_TOPICS_AT_ONCE: Final = 8
 _NAMES_SHOWN_MAX: Final = 30
 
 
@@ -215,18 +214,10 @@ class Rebalance:
 
 
 async def _described(connection: ImpatientAdmin, names: Sequence[str]) -> list[admin_pb2.TopicDescription]:
-    at_once = asyncio.Semaphore(_TOPICS_AT_ONCE)
-
-    async def describe(name: str) -> admin_pb2.TopicDescription | None:
-        try:
-            async with at_once:
-                return await connection.describe_topic(name)
-        except UnknownTopicOrPartition:
-            if len(names) == 1:
-                raise
-            return None  # deleted meanwhile
-
-    return [each for each in await asyncio.gather(*map(describe, names)) if each is not None]
+    if len(names) == 1:
+        # That there is no such topic is the answer then.
+        return [await connection.describe_topic(names[0])]
+    return await describe_each(connection, names)
 
 
 def _sort_in(description: admin_pb2.TopicDescription, found: _Found) -> None:
